@@ -166,6 +166,14 @@ def test_a_measured_time_ranks_before_an_estimated_one() -> None:
     assert sorted([estimated, measured], key=lambda trial: trial.rank) == [measured, estimated]
 
 
+def test_where_only_a_gpu_is_named_kernels_are_compiled_for_it() -> None:
+    for_t4 = tw.autotune(doubled, configs=CONFIGS, gpu="T4")
+    assert str(for_t4.executable(*pair()).target) == "sm_75"
+
+    named = tw.autotune(doubled, configs=CONFIGS, gpu="A100", target="sm_75")
+    assert str(named.executable(*pair()).target) == "sm_75"
+
+
 def test_steps_are_told() -> None:
     steps: list[tuple[int, int]] = []
     tw.autotune(doubled, configs=CONFIGS, progress=lambda done, total: steps.append((done, total))).trials(*pair())

@@ -537,13 +537,14 @@ class Executable(NotebookText):
 
     def advise(
         self, *args: Any, sizes: Mapping[str, int] | None = None, seed: int = 0, gpu: str | None = None,
-        variants: Mapping[str, Executable] | None = None, **named: Any
+        variants: Mapping[str, Any] | None = None, **named: Any
     ) -> Advice:  # fmt: skip
         """The accesses that cause bank conflicts and extra sectors, and layouts without them, each proved by a run.
 
         The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name. gpu: on which
         the kernel's time is estimated, and what each change gains; left out, no time is. variants: the kernel with
-        other constants, by what is other; those that gain time and give the same results are told, too.
+        other constants, by what is other, compiled or not; what those gain that give the same results is told, too, and
+        why others are left out. Raises KernelError where one is no kernel. `Any`: as of `compile`.
         """
         from tilewright.advise import advise
 

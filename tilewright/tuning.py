@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from inspect import signature
 from multiprocessing import get_context
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright import host
-from tilewright.compiler import Executable, compile
+from tilewright.compiler import Executable, compile, kernel_of
 from tilewright.errors import ArgumentError, SimulationError, TilewrightError, ToolError, choices, described
 from tilewright.ir import Attr, Kernel
 from tilewright.ir.launch import BLOCKS_PER_SM, MAX_REGISTERS
@@ -104,7 +104,7 @@ def autotune(
     key: Iterable[str] | Callable[..., object] | None = None,
     target: Any = None,
     fast_math: bool = False,
-    gpu: str = USUAL,
+    gpu: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Any:
     """The kernel in the configuration that is fastest for the arguments of a call; without ``kernel`` a decorator.
@@ -112,8 +112,9 @@ def autotune(
     kernel: what ``@T.jit`` made, or a function that takes a configuration's values by name and returns a kernel.
     configs: dictionaries of these values. key: names of symbolic extents and integer parameters whose sizes, each
     rounded up to a power of two, make a class of arguments of its own; left out, all of them; or a function of the
-    arguments. target, fast_math: as of `tilewright.compile`. gpu: for which times are estimated, where the arrays are
-    on none. progress: called with the steps that are done, and how many there are; left out, a terminal shows them.
+    arguments. target, fast_math: as of `tilewright.compile`; where only a gpu is named, the target is that GPU's. gpu:
+    for which times are estimated, where the arrays are on none; an H200 if left out. progress: called with the steps
+    that are done, and how many there are; left out, a terminal shows them.
 
     `Any`: a `Tuned`, or a decorator; kernels have wrappers of several types.
     """
@@ -137,11 +138,14 @@ class Tuned(NotebookText):
         key: Iterable[str] | Callable[..., object] | None,
         options: Mapping[str, Any],  # `Any`: of `tilewright.compile`
         progress: Callable[[int, int], None] | None,
-        gpu: str = USUAL,
+        gpu: str | None = None,
     ) -> None:
         from tilewright.profiling import gpu as gpu_named
 
-        self.gpu = gpu_named(gpu).name
+        on = gpu_named(gpu or USUAL)
+        self.gpu = on.name
+        if gpu is not None and options["target"] is None:
+            options = {**options, "target": str(on.arch)}
         self.make: Callable[..., Any] = getattr(kernel, "specialize", kernel)
         if not callable(self.make) or isinstance(kernel, Kernel | Executable):
             raise ArgumentError("autotune needs a kernel with constants", given=described(kernel),
@@ -473,15 +477,21 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class InTime:
-    """now: the kernel as it is. gains: the largest first."""
+    """now: the kernel as it is. gains: the largest first. no_gain: what else was tried, in words; refused: why some
+    was left out, by what it is.
+    """
 
     now: Estimate
     gains: tuple[Gain, ...]
+    no_gain: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         head = f"about {self.now.seconds * 1e6:.1f} us on {self.now.gpu}, {self.now.why}"
         lines = [f"  {gain.told(self.now.seconds)}" + ("" if gain.was_run else " (played, not run)")
                  for gain in self.gains[:SHOWN]]  # fmt: skip
+        lines += [f"  tried without gain: {', '.join(self.no_gain)}"] if self.no_gain else []
+        lines += [f"  left out: {what}: {why}" for what, why in self.refused.items()]
         return "\n".join([head, *lines])
 
 
@@ -490,19 +500,22 @@ def in_time(
     changed: Sequence[tuple[str, Executable]],
     args: Sequence[Any],
     gpu: Gpu,
-    variants: Mapping[str, Executable],
+    variants: Mapping[str, Any],
 ) -> InTime:
     """The times of a kernel and of its changed ones, and what else would gain. changed: what is another, and the kernel
-    with all changes up to this one, which ran. variants: the kernel in other ways; each is run here, and left out where
-    it does not give the same results.
+    with all changes up to this one, which ran. variants: the kernel in other ways, compiled or not; each is run here,
+    and left out where it does not give the same results.
     """
     now = recorded(exe, args, gpu)
     before = now.played(gpu)
-    ran = [*changed, *_that_agree(exe, {**variants, **_limited(exe, now, gpu)}, args)]
+    tried = _tried(exe, {**variants, **_limited(exe, now, gpu)}, args)
+    refused = {what: why for what, why in tried.items() if isinstance(why, str)}
+    ran = [*changed, *((what, other) for what, other in tried.items() if isinstance(other, Executable))]
     gains = [Gain(what, None, recorded(variant, args, gpu).played(gpu).seconds, True) for what, variant in ran]
     gains += [Gain(what, at, other.played(gpu).seconds, False) for what, at, other in _ifs(now)]
     told = [gain for gain in gains if gain.seconds < (1 - LEAST_GAIN) * before.seconds]
-    return InTime(before, tuple(sorted(told, key=lambda gain: gain.seconds)))
+    idle = tuple(gain.what for gain in gains if gain.was_run and gain not in told)
+    return InTime(before, tuple(sorted(told, key=lambda gain: gain.seconds)), idle, refused)
 
 
 def _limited(exe: Executable, now: RecordedLaunch, gpu: Gpu) -> dict[str, Executable]:
@@ -534,17 +547,21 @@ def _limited(exe: Executable, now: RecordedLaunch, gpu: Gpu) -> dict[str, Execut
     return fastest
 
 
-def _that_agree(
-    exe: Executable, variants: Mapping[str, Executable], args: Sequence[Any]
-) -> Iterator[tuple[str, Executable]]:
-    wanted = _results(exe, args) if variants else []
-    for what, other in variants.items():
+def _tried(exe: Executable, variants: Mapping[str, Any], args: Sequence[Any]) -> dict[str, Executable | str]:
+    """The kernels that run on the arguments with the same results, and of others why they are left out."""
+    kernels = {what: other if isinstance(other, Executable) else kernel_of(other) for what, other in variants.items()}
+    wanted = _results(exe, args) if kernels else []
+    tried: dict[str, Executable | str] = {}
+    for what, kernel in kernels.items():
         try:
+            other = kernel if isinstance(kernel, Executable) else compile(kernel, exe.target, fast_math=exe.fast_math)
             results = _results(other, args)
-        except TilewrightError:  # it does not fit, or cannot run on these arguments
+        except TilewrightError as error:  # it does not fit, or cannot run on these arguments
+            tried[what] = _reason(error)
             continue
-        if all(np.allclose(a, b, TOLERANCE, TOLERANCE, equal_nan=True) for a, b in zip(wanted, results, strict=True)):
-            yield what, other
+        agree = (np.allclose(a, b, TOLERANCE, TOLERANCE, equal_nan=True) for a, b in zip(wanted, results, strict=True))
+        tried[what] = other if all(agree) else "it gives other results"
+    return tried
 
 
 def _results(exe: Executable, args: Sequence[Any]) -> list[Any]:

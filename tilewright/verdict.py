@@ -37,7 +37,8 @@ class Verdict(NotebookText):
     those that ran, where there are several, see `Finding.builds`. orders: the choices of its runs, by name. coverage:
     where the smallest launch was asked for, or arguments are proposed, how many blocks of code it reaches, of how many,
     and what was chosen.
-    proposed: options that say which arguments nobody gave, so that they were made up.
+    proposed: options that say which arguments nobody gave, so that they were made up. times: on a GPU, where they were
+    asked for: seconds at least and about, what bounds it, and why.
     """
 
     kernel: str
@@ -55,6 +56,7 @@ class Verdict(NotebookText):
     orders: tuple[str, ...] = ()
     coverage: Mapping[str, Any] = field(default_factory=dict)
     proposed: tuple[str, ...] = ()
+    times: Mapping[str, Any] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Was nothing wrong found?"""

@@ -18,6 +18,7 @@ from tests.examples.compute import module
 from tests.samples import sampled
 from tilewright import T, Tx
 from tilewright.cli import main
+from tilewright.errors import KernelError
 from tilewright.ir import Kernel
 from tilewright.layout import S, SwizzleLayout
 
@@ -273,6 +274,34 @@ def test_advice_in_time_tells_variants_that_gain_and_give_the_same_results() -> 
     ran = {gain.what: gain for gain in times.gains if gain.was_run}
     assert set(ran) == {"vectors of 4"}
     assert ran["vectors of 4"].seconds < 0.9 * times.now.seconds
+    assert times.no_gain == ("narrow CTAs",)
+    assert times.refused == {"wrong": "it gives other results"}
+    assert "  tried without gain: narrow CTAs\n  left out: wrong: it gives other results" in str(times)
+
+
+def test_variants_need_not_be_compiled_and_those_that_do_not_fit_are_told() -> None:
+    @T.prim_func
+    def filled(A: T.Buffer((1024,), "float32")):
+        T.cta_id([1])
+        t = T.thread_id([32])
+        for k in T.unroll(32):
+            A[k * 32 + t] = 1.0
+
+    @T.prim_func
+    def too_large(A: T.Buffer((1024,), "float32")):
+        T.cta_id([1])
+        T.alloc_shared((1 << 20,), "float32")
+        A[T.thread_id([32])] = 1.0
+
+    exe = tw.compile(filled, "sm_90a")
+
+    times = exe.advise(gpu="H200", variants={"the same": filled, "large": too_large}).times
+
+    assert times is not None
+    assert times.no_gain == ("the same",)
+    assert "large" in times.refused
+    with pytest.raises(KernelError, match="this is not a kernel"):
+        exe.advise(gpu="H200", variants={"no kernel": 7})
 
 
 # Limits of registers

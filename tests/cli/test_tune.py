@@ -98,6 +98,43 @@ def test_check_tells_the_times_of_a_kernel_in_cuda(tmp_path: Path) -> None:
     assert "scale on H200: about" in said
 
 
+def test_check_has_the_times_of_a_kernel_in_json(tmp_path: Path) -> None:
+    (tmp_path / "scale.cu").write_text(CUDA)
+    args = "check", str(tmp_path / "scale.cu"), "--grid", "64", "--block", "256", "--arg", "a:f32[16384]=random"
+    said = run(*args, "--arg", "b:f32[16384]", "--arg", "n=16384", "--profile", "H200", "--json")
+
+    (verdict,) = json.loads(said.partition("\n")[2])["verdicts"]
+    times = verdict["times"]
+    assert (times["gpu"], times["measured"], times["bound_by"] != "") == ("H200", True, True)
+    assert 0 < times["least_s"] < times["about_s"] < 1e-3
+    assert "waits for" in times["why"] or "bound by" in times["why"]
+
+
+def test_sizes_are_named_with_commas_or_one_by_one_but_once(tmp_path: Path) -> None:
+    (tmp_path / "fills.py").write_text(FILLS)
+    place = str(tmp_path / "fills.py")
+
+    both = run("advise", place, "--size", "m=2,n=64")
+    assert both.startswith("0\n")
+    assert both == run("advise", place, "--size", "m=2", "--size", "n=64")
+    twice = run("advise", place, "--size", "m=2,n=64", "--size", "m=3")
+    assert twice.startswith("2\n")
+    assert "m is given twice" in twice
+
+
+FILLS = """
+from tilewright import T
+
+
+@T.prim_func
+def fill(a: T.handle):
+    m, n = T.int32(), T.int32()
+    A = T.match_buffer(a, (m, n), "float32")
+    row, t = T.cta_id([m]), T.thread_id([32])
+    for k in range(t, n, 32):
+        A[row, k] = 1.0
+"""
+
 JIT = """
 from tilewright import T
 

@@ -39,11 +39,10 @@ from tilewright.cli.launching import (
     smaller,
     zeros_for_ramps,
 )
-from tilewright.cli.options import constants
+from tilewright.cli.options import extents
 from tilewright.cli.proposing import with_proposals
 from tilewright.errors import ArgumentError, Span, TilewrightError
 from tilewright.explain import BUILDS, COMMAND, WAITING, Finding, parse_idioms, reworded
-from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.load.cu_headers import absent, headers
 from tilewright.load.cu_host import switches
@@ -137,7 +136,7 @@ def check_file(asked: Asked, limits: Mapping[str, Any], keep: Keep = lambda repo
         from tilewright.profiling import gpu
 
         gpu(asked.profile)  # an unknown one is told before the run
-    sizes = parse_sizes(constants(asked.size))
+    sizes = extents(asked.size)
     if asked.in_order:
         return _in_order(asked, line.args, limits, sizes)
     sequences = [] if asked.arg else sequences_beside(asked.file)
@@ -459,9 +458,21 @@ class LaunchCheck:
         verdict = replace(verdict, coverage=self.launch.coverage, proposed=self.launch.proposed.words())
         if not self.quiet:
             _say(verdict, outcome, self.policy.around.line)
-        if self.profile is not None and not self.quiet and not isinstance(outcome, TilewrightError | MemoryError):
-            _say_times(kernel, ended.before, self.request.launch, self.profile)
+        if self.profile is not None and not isinstance(outcome, TilewrightError | MemoryError):
+            verdict = self._timed(verdict, ended, self.profile)
         return verdict
+
+    def _timed(self, verdict: Verdict, ended: _Ended, gpu: str) -> Verdict:
+        """The verdict with the least time that the launch takes on a GPU, and about how long it takes; both printed."""
+        from tilewright.profiling import estimate_loaded, profile_loaded
+        from tilewright.profiling import gpu as gpu_named
+
+        launch = ended.kernel, ended.before, self.request.launch, gpu_named(gpu)
+        least, about = profile_loaded(*launch), estimate_loaded(*launch)
+        if not self.quiet:
+            say(f"\n{least}\n\n{about}")
+        times = {"gpu": about.gpu, "measured": about.measured, "least_s": least.bound, "bound_by": least.unit}
+        return replace(verdict, times={**times, "about_s": about.seconds, "why": about.why})
 
     def _hand_on(self, ended: _Ended) -> None:
         kernel, began = ended.kernel, ended.began
@@ -565,16 +576,6 @@ def _with_line(finding: Finding) -> str:
     head, *fields = str(finding).split("\n")
     at = Span.from_column(finding.file, finding.line, finding.column)
     return "\n".join([head, *(at.excerpt() if at is not None else ()), *fields])
-
-
-def _say_times(kernel: LoadedKernel, args: Sequence[Any], launch: Mapping[str, Any], gpu: str) -> None:
-    """Print the least time that a launch takes on a GPU, and about how long it takes."""
-    from tilewright.profiling import estimate_loaded, profile_loaded
-    from tilewright.profiling import gpu as gpu_named
-
-    for times in (profile_loaded, estimate_loaded):
-        say()
-        say(str(times(kernel, args, launch, gpu_named(gpu))))
 
 
 def _compared(

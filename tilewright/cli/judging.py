@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes, Values, constants
+from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes, Values, constants, extents
 from tilewright.errors import ArgumentError, SimulationError, choices
 from tilewright.terminal import complain, say, with_progress
 
@@ -82,7 +82,6 @@ class RunAsked:
         from tilewright.cli.arguments import Request, arguments_of, kernel_of, requests_beside
         from tilewright.cli.checking import loaded
         from tilewright.cli.launching import as_launched
-        from tilewright.inputs import parse_sizes
 
         request = replace(Request.of(self), kernel=name)
         if not self.arg and (beside := requests_beside(path)):
@@ -91,7 +90,7 @@ class RunAsked:
             request = replace(nearest, **launch)
         module = loaded(path, self.arch, (), (), request.kernels)
         if request.block is None and path.suffix != ".ptx":
-            first = as_launched(module, request, path, parse_sizes(constants(self.size)))[0].checked()
+            first = as_launched(module, request, path, extents(self.size))[0].checked()
             complain(first.said)
             request = first.request
         kernel = kernel_of(module, request)
@@ -398,7 +397,7 @@ def tune(
       tilewright tune kernels.py:scale --gpu A100 --shape n=1000000 --try THREADS=128,256 --try RUN=4,8
     """
     from tilewright.cli.kernels import tunable_named
-    from tilewright.inputs import make_arguments, parse_sizes
+    from tilewright.inputs import make_arguments
     from tilewright.profiling import gpu as gpu_named
     from tilewright.tuning import Tuned, autotune
 
@@ -410,8 +409,7 @@ def tune(
     kernel = tunable.make if isinstance(tunable, Tuned) else tunable
     tunable = autotune(kernel, configs=configs, target=target, fast_math=how.get("fast_math", False), gpu=on.name)
     first = next(iter(tunable._executables().values()))
-    sizes = parse_sizes(constants([word for text in shape or [] for word in text.split(",")]))
-    args = tuple(make_arguments(first.kernel, constants(arg or []), sizes, seed).values())
+    args = tuple(make_arguments(first.kernel, constants(arg or []), extents(shape), seed).values())
     trials = with_progress(f"tuning {tunable.__name__}", lambda _: tunable.estimates(args))
     ranked = sorted(trials, key=lambda trial: trial.rank)
     say(_as_json(tunable.__name__, on.name, ranked) if json else _as_table(tunable.__name__, on.name, ranked))

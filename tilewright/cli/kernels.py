@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.cli.options import constants
+from tilewright.cli.options import constants, extents
 from tilewright.compiler import Executable, compile
 from tilewright.errors import ArgumentError, KernelError, Span, TilewrightError, choices
-from tilewright.inputs import Argument, make_arguments, named_arguments, parse_sizes, shown
+from tilewright.inputs import Argument, make_arguments, named_arguments, shown
 from tilewright.ir import Kernel
 from tilewright.lang import JitKernel
 from tilewright.terminal import complain, say, with_progress
@@ -224,21 +224,12 @@ class Inputs:
 
     def arguments(self, kernel: Kernel) -> dict[str, Argument | list[Argument]]:
         """One for each parameter of a kernel."""
-        return make_arguments(kernel, constants(self.args), parse_sizes(constants(self.sizes)), self.seed)
+        return make_arguments(kernel, constants(self.args), extents(self.sizes), self.seed)
 
     def command(self, place: str, arch: str | None, const: list[str]) -> str:
         """The words behind another command's name for the same kernel and the same arguments."""
         options = (("--const", const), ("--arg", self.args), ("--size", self.sizes), ("--arch", [arch] if arch else []))
         return shlex.join([place, *(word for option, values in options for v in values for word in (option, v))])
-
-
-def variants(place: str, arch: str | None, const: list[str]) -> dict[str, Executable]:
-    """The kernel with other constants, where it has some: those that compile."""
-    names = {}
-    for what, kernel in neighbours(place, const).items():
-        with suppress(TilewrightError):  # a variant that does not fit
-            names[what] = compile(kernel, arch)
-    return names
 
 
 def arch_for(gpu: str | None) -> str | None:
@@ -253,7 +244,7 @@ def advised(place: str, arch: str | None, const: list[str], inputs: Inputs, gpu:
     arch = arch or arch_for(gpu)
     exe = compiled(place, arch, const)
     arguments = inputs.arguments(exe.kernel)
-    others = variants(place, arch, const) if gpu else {}
+    others = neighbours(place, const) if gpu else {}
     return with_progress(f"looking at {exe.name}", lambda _: exe.advise(*arguments.values(), gpu=gpu, variants=others))
 
 

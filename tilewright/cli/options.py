@@ -17,7 +17,7 @@ Const = Annotated[list[str] | None, typer.Option("--const", help="NAME=VALUE for
 Svg = Annotated[Path | None, typer.Option("--svg", help="Also draw it into this file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print it for programs.")]
 Values = Annotated[list[str] | None, typer.Option("--arg", help="NAME=FILE.npy or NAME=NUMBER; the rest is random.")]
-Sizes = Annotated[list[str] | None, typer.Option("--size", help="NAME=NUMBER for a symbolic extent.")]
+Sizes = Annotated[list[str] | None, typer.Option("--size", help="Symbolic extents: n=4096 or m=64,n=4096; repeatable.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the random arguments.")]
 Limit = Annotated[list[str] | None, typer.Option("--limit", help="30s, 1000000steps or 2GiB; repeatable.")]
 
@@ -29,8 +29,25 @@ def constants(settings: list[str]) -> dict[str, object]:
         name, equals, text = setting.partition("=")
         if not equals:
             raise ArgumentError(f"{setting!r} sets nothing", given=setting, allowed="NAME=VALUE")
+        if name in values:
+            raise ArgumentError(f"{name} is given twice", given=f"{name}={values[name]} and {setting}",
+                                allowed=f"one value of {name}")  # fmt: skip
         values[name] = _value(text)
     return values
+
+
+def extents(settings: list[str] | None) -> dict[str, int]:
+    """What ``--size`` says, by name: ``n=64``, or several with commas; a name may have commas of its own.
+
+    >>> extents(["m=2,n=3", "max(a,b)=4"])
+    {'m': 2, 'n': 3, 'max(a,b)': 4}
+    """
+    from tilewright.inputs import parse_sizes
+
+    words: list[str] = []
+    for word in ",".join(settings or []).split(","):
+        words += [word] if not words or "=" in words[-1] else [f"{words.pop()},{word}"]
+    return parse_sizes(constants(words if settings else []))
 
 
 WORDS = {"true": True, "false": False, "inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.explain import COMMAND, Finding, reworded
-from tilewright.inputs import make_arguments, parse_limits, parse_sizes
+from tilewright.inputs import make_arguments, parse_limits
 from tilewright.process import hold
 from tilewright.terminal import complain, say
 from tilewright.verdict import Report, Verdict, report_from, unjudged, verdict_on
@@ -265,11 +265,11 @@ def _python(asked: Asked, limits: dict[str, Any]) -> Report:
 def _judged(kernel: Kernel, kernels: list[Kernel], asked: Asked, **limits: Any) -> Verdict:
     """The verdict on one kernel of a file. It gets its own sizes, and refuses those that no kernel has."""
     from tilewright.checking import check
-    from tilewright.cli.options import constants
+    from tilewright.cli.options import constants, extents
 
     others = {name for other in kernels for name in _symbols(other)} - _symbols(kernel)
     try:
-        sizes = {name: size for name, size in parse_sizes(constants(asked.size)).items() if name not in others}
+        sizes = {name: size for name, size in extents(asked.size).items() if name not in others}
         values = make_arguments(kernel, constants(asked.arg), sizes, asked.seed)
         return check(kernel, *values.values(), checks=asked.checks, target=asked.arch,
                      max_findings=asked.max_findings, explore=asked.explore, replay=asked.replay,

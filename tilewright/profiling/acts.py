@@ -460,10 +460,11 @@ class Loops:
         return max(1, round(turns))
 
     def _around(self, row: int) -> Iterator[int]:
-        loop = row if self.rows[row].kind == "loop" else self.rows[row].inside
-        while loop is not None:
-            yield loop
-            loop = self.rows[loop].inside
+        at: int | None = row
+        while at is not None:
+            if self.rows[at].kind == "loop":
+                yield at
+            at = self.rows[at].inside
 
 
 def _chunks(slots: float, units: Mapping[str, float], latency: float, row: int) -> list[Act]:

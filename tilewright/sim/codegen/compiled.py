@@ -164,20 +164,6 @@ class Compiled(Subject):
         """What gives the first line of a statement as text."""
         return heads_of(self.kernel)
 
-    @cached_property
-    def _around(self) -> dict[int, ir.Stmt]:
-        """The innermost loop around each statement, by its id."""
-        loops = [stmt for stmt in ir.statements(self.kernel.body) if isinstance(stmt, ir.For | ir.While)]
-        return {id(stmt): loop for loop in loops for stmt in ir.statements(loop.body)}  # inner loops come later
-
-    def loop_of(self, stmt: ir.Stmt) -> int | None:
-        """The recorder's row of the innermost loop around a statement that has one: a loop that is cut has none."""
-        around = self._around.get(id(stmt))
-        if around is None or self.recorder is None:
-            return None
-        row = self.recorder.has_row(around)
-        return self.loop_of(around) if row is None else row
-
     def add_tally(self, name: str) -> int:
         """The place in `Device.tally` where an instruction is counted."""
         if name not in self.tallies:

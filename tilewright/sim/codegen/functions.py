@@ -136,6 +136,7 @@ class SegmentEmitter(Emitter):
         self.segment = segment
         self.live_out = live_out
         self.loops: list[tuple[str, str] | None] = []  # (live, out) names of a masked loop, None for Python's own
+        self.around: list[ir.Stmt] = []  # those that the one being emitted stands in, and itself
         self.bound_under: dict[str, str] = {}  # by variable: no lane outside of this mask has a value of it
         self.turned = out.constant("X", program.values["turns"])  # makes what counts the turns of a loop
         self.one_by_one = False  # is a fused run being written statement by statement, too?
@@ -275,18 +276,18 @@ class SegmentEmitter(Emitter):
         self.stmt = stmt
         if not isinstance(stmt, UNRECORDED):
             self.record(stmt, mask)
+        self.around.append(stmt)
         try:
             _RULES[type(stmt)](self, stmt, mask)
         except TilewrightError as error:
             raise error.located(stmt.at) from None
+        self.around.pop()
 
     def record(self, stmt: ir.Stmt, mask: str) -> None:
         """Tell the recorder, where there is one, that lanes are about to execute a statement."""
         recorder = self.program.recorder
         if recorder is not None:
-            row = recorder.has_row(stmt)
-            if row is None:
-                row = recorder.row(stmt, row_of(stmt, self.program.head_of(stmt), self.program.loop_of(stmt)))
+            row = recorder.row(stmt, lambda: row_of(stmt, self.program.head_of(stmt), recorder.last_of(self.around)))
             self.out.line(f"executed({row}, b, {mask})")
 
     def record_value(self, name: str, mask: str) -> None:
@@ -300,11 +301,9 @@ class SegmentEmitter(Emitter):
         if recorder is None:
             return
         bound, kind = bind(end.call), "meet" if isinstance(end, ir.Meet) else "ask"
-        row = recorder.has_row(end.call)
-        if row is None:
-            row = recorder.row(end.call, row_of_call(end.call, kind, show(end.call), end.at))
-            if bound.form.sync is not None and bound.form.sync.wait_only:
-                recorder.only_wait.add(row)
+        row = recorder.row(end.call, lambda: row_of_call(end.call, kind, show(end.call), end.at))
+        if bound.form.sync is not None and bound.form.sync.wait_only:
+            recorder.only_wait.add(row)
         if kind == "ask":
             self.out.line(f"asks({row}, b)")
         elif bound.form.sync is not None:
@@ -347,7 +346,7 @@ class SegmentEmitter(Emitter):
         """A comment, or a mark, of which the recorder is told."""
         recorder, name = self.program.recorder, stmt.mark
         if recorder is not None and name is not None:
-            row = recorder.row(stmt, Row(f"T.trace({name!r})", "mark", stmt.at, {}))
+            row = recorder.row(stmt, lambda: Row(f"T.trace({name!r})", "mark", stmt.at, {}))
             self.out.line(f"marked({row}, {name!r}, b, {mask})")
 
     def assume(self, stmt: ir.Assume, mask: str) -> None:

@@ -44,7 +44,7 @@ from tilewright.sim.record.rows import Detailed, moment_of
 from tilewright.sim.record.streams import Growing, OpenMeeting, OpenOperation, PhaseLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from tilewright.errors import SimulationError
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Value
@@ -135,24 +135,22 @@ class Recorder(Check):
         self.rows: list[Row] = []
         self.sites: list[Measure] = []
         self.only_wait: set[int] = set()  # rows at which threads wait for a meeting at which they have arrived
-        self._rows_of: dict[int, int] = {}
-        self._kept: list[object] = []  # alive, so that no id is used again
+        self._rows_of: dict[int, tuple[int, object]] = {}  # by id of what is kept alive, so that no id is used again
         self.wanted: RecordingOptions | None = None
         self.on = self.hears = False
 
     # The program
 
-    def row(self, key: object, make: Row) -> int:
+    def row(self, key: object, make: Callable[[], Row]) -> int:
         """The number of a row; ``key`` is what it is of."""
         if id(key) not in self._rows_of:
-            self._rows_of[id(key)] = len(self.rows)
-            self._kept.append(key)
-            self.rows.append(make)
-        return self._rows_of[id(key)]
+            self.rows.append(make())
+            self._rows_of[id(key)] = len(self.rows) - 1, key
+        return self._rows_of[id(key)][0]
 
-    def has_row(self, key: object) -> int | None:
-        """The number of a row that is there already."""
-        return self._rows_of.get(id(key))
+    def last_of(self, keys: Sequence[object]) -> int | None:
+        """The number of the last row that is there already."""
+        return next((self._rows_of[id(key)][0] for key in reversed(keys) if id(key) in self._rows_of), None)
 
     def watch(self, site: Site) -> Hook | None:
         if site.place is None or site.place.space not in ("shared", "global") or site.how.is_signal:

@@ -86,7 +86,7 @@ class Row:
     operation that it begins.
     defines: the variable or the buffer that gets its value. uses: those that it reads; of a call all that it names.
     turns: of a loop, where they are constant. is_unrolled: does the loop say so? product: of its instruction.
-    is_integer: does its instruction have a type of integers? inside: the row of the innermost loop around it.
+    is_integer: does its instruction have a type of integers? inside: the row of the statement around it.
     """
 
     text: str
