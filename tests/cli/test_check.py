@@ -225,7 +225,7 @@ def test_too_little_dynamic_shared_memory_says_how_much_is_needed(smem: int, tmp
 @pytest.mark.parametrize(
     ("more", "hint"),
     [
-        (("--arg", "c:f32[100]", "--arg", "n=100"), "--grid 4 --block 256"),
+        (("--no-propose", "--arg", "c:f32[100]", "--arg", "n=100"), "--grid 4 --block 256"),
         (("--block", "32", "--arg", "c:i32[100]", "--arg", "n=100"), "--arg c:f32[...]"),
         (("--block", "32"), "--arg c:f32[1024]=random --arg n=7"),
     ],

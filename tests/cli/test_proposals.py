@@ -366,3 +366,68 @@ def test_an_access_outside_of_a_local_array_is_told_though_arguments_are_propose
     (finding,) = verdict(LOCAL, tmp_path)["findings"]
 
     assert (finding["kind"], finding["buffer"], finding["line"]) == ("bounds", "part", 8)
+
+
+ALONE = """
+template <typename T>
+__global__ void sums(const T* x, T* y, int rows, int n) {
+    __shared__ T part[64];
+    int row = blockIdx.x;
+    T sum = 0;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) sum += x[row * n + i];
+    part[threadIdx.x] = sum;
+    __syncthreads();  // all parts
+    for (int s = 32; s > 0; s /= 2) {
+        if (threadIdx.x < s) part[threadIdx.x] += part[threadIdx.x + s];
+        __syncthreads();
+    }
+    if (row < rows && threadIdx.x == 0) y[row] = part[0];
+}
+__global__ void scaled(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+__global__ void tiled(const float* x, float* y, int n) {
+    int row = blockIdx.y * blockDim.y + threadIdx.y, column = blockIdx.x * blockDim.x + threadIdx.x;
+    y[row * n + column] = x[column * n + row];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "change", "line"),
+    [
+        ("scaled", ("", ""), None),
+        ("scaled", ("i < n", "i <= n"), 18),
+        ("tiled", ("", ""), None),
+    ],
+)
+def test_a_kernel_that_nothing_launches_is_launched_as_its_guards_say(
+    kernel: str, change: tuple[str, str], line: int | None, tmp_path: Path
+) -> None:
+    text = ALONE.replace(*change) if change[0] else ALONE
+    (verdict,) = [verdict for verdict in verdicts_on(text, tmp_path) if verdict["kernel"] == kernel]
+
+    errors = [finding["line"] for finding in verdict["findings"] if finding["severity"] == "error"]
+    assert errors[:1] == [line] * bool(line)
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_a_template_alone_in_its_file_is_judged_in_an_instance(is_right: bool, tmp_path: Path) -> None:
+    text = ALONE.partition("__global__ void scaled")[0]
+    (tmp_path / "k.cu").write_text(text if is_right else text.replace("__syncthreads();  // all parts", ""))
+
+    code, out, error = ran("check", tmp_path / "k.cu")
+
+    assert (code, "race: load reads part" in out) == ((0, False) if is_right else (1, True))
+    assert "block (64, 1, 1)" in error
+    assert "a launch is proposed" in error
+
+
+def test_a_launch_that_nothing_says_is_asked_for_where_nothing_is_proposed(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(ALONE)
+    code, _, error = ran("check", tmp_path / "k.cu", "--kernel", "scaled", "--no-propose")
+
+    assert code == 2
+    assert "scaled is not launched" in error
+    assert "--grid 4 --block 256" in error

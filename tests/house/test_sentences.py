@@ -45,6 +45,7 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
             "_host",
             "_idioms",
             "_choices",
+            "_launcher",
             "_launches",
             "_libcu",
             "_life",

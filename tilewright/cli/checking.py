@@ -40,12 +40,13 @@ from tilewright.cli.launching import (
     zeros_for_ramps,
 )
 from tilewright.cli.options import extents
-from tilewright.cli.proposing import with_proposals
+from tilewright.cli.proposing import with_launchers, with_proposals
 from tilewright.errors import ArgumentError, Span, TilewrightError
 from tilewright.explain import BUILDS, COMMAND, WAITING, Finding, parse_idioms, reworded
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.load.cu_headers import absent, headers
 from tilewright.load.cu_host import switches
+from tilewright.load.cu_launcher import instances_of_templates
 from tilewright.load.cu_life import HostAround
 from tilewright.sequences import PlannedLaunch, sequence
 from tilewright.terminal import complain, say
@@ -143,7 +144,10 @@ def check_file(asked: Asked, limits: Mapping[str, Any], keep: Keep = lambda repo
     requests = ([] if asked.arg else requests_beside(asked.file)) or ([] if sequences else [line])
     every = [*requests, *chain(*(whole.launches for whole in sequences))]
     kernels = [name for request in every for name in request.kernels]
-    module = loaded(asked.file, asked.arch, asked.define, asked.include, kernels, asked.option)
+    load = partial(loaded, asked.file, asked.arch, asked.define, asked.include, options=asked.option)
+    module = load(kernels=kernels)
+    if asked.propose and module.texts and not module.kernels and (names := instances_of_templates(module.texts)):
+        module = load(kernels=names)
     table = None if requests == [line] else asked.file.with_suffix(".toml")
     by_host_code = line.block is None and requests == [line] and asked.file.suffix != ".ptx"
     if by_host_code and line.kernel is None and is_dependent(module):
@@ -174,7 +178,10 @@ def _by_host_code(
 
     Raises TilewrightError where none can.
     """
-    read = partial(with_proposals if asked.propose else as_launched, module, file=asked.file, sizes=sizes)
+    read: Callable[..., list[Launched]] = partial(as_launched, module, file=asked.file, sizes=sizes)
+    if asked.propose:
+        apart = with_launchers(module, line, asked.file, sizes)
+        read = partial(with_proposals, module, file=asked.file, sizes=sizes, apart=apart)
     refused = dict(module.refused) if line.kernel is None else {}
     try:
         launches = read(request=line)

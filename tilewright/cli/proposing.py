@@ -29,10 +29,13 @@ from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.host import Limits
 from tilewright.load import LoadedModule
 from tilewright.load.cu_guards import compares
+from tilewright.load.cu_launcher import launcher
+from tilewright.load.cu_launches import launched
 from tilewright.load.cu_tree import bare
 from tilewright.load.declared import Field, Parameter
 from tilewright.load.reach import MemoryReach
 from tilewright.small import coverage_of
+from tilewright.terminal import complain
 from tilewright.trials import named_arrays
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 ROUNDS = 3  # of proposals: what is known of some arguments may let others be asked for
 ROOMS = (1 << 18, 1 << 21, 1 << 24)  # elements of an array whose reach is looked at, more where fewer are not enough
 MANY = 1024  # times a size, by which the CTAs of a launch grow that depend on it
+BLOCKS = (32, 64, 256, 16, 512, 8)  # threads along an axis, where those that are proposed leave shared memory
 SIDES = (32, 128, 256, 16, 512)  # of all sizes, where a launch with the first ones fails
 NUMBERS = (FILLS["zeros"], FILLS["ramp"])  # of arrays of integers: alike, or all different
 SECONDS, LEAST = 1.5, 16  # of the processor, of a run with larger sizes; and the least that sizes become
@@ -117,6 +121,15 @@ class _Proposals:
             if not any(launch.error for launch in other.launches()[0]):
                 return other
         return self
+
+    def of_other_blocks(self) -> Iterator[_Proposals]:
+        """The same with other numbers of threads, where these are proposed, and GPUs take them."""
+        names = self.of_block & self.options.sizes.keys()
+        for threads in BLOCKS if names else ():
+            sizes = {**self.options.sizes, **dict.fromkeys(names, threads)}
+            other = replace(self, options=replace(self.options, sizes=sizes))
+            if not any(launch.error for launch in other.launches()[0]):
+                yield other
 
     def of(self, launch: Launched) -> _Proposals:
         """The same for one launch alone."""
@@ -210,9 +223,24 @@ def _is_divided(name: str, texts: Sequence[str]) -> bool:
     return any(asks.search(text) for text in texts)
 
 
-def with_proposals(module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]) -> list[Launched]:
+def with_launchers(module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]) -> bool:
+    """Gives a module host functions that launch the kernels which a request asks for, where its text launches none."""
+    kernels = {name: module[name] for name in (module.kernels if request.kernel is None else [request.kernel])}
+    bare_names = {bare(kernel.name) for kernel in kernels.values()}
+    if any(launched(text, name, given=sizes, around=module.texts) for text in module.texts for name in bare_names):
+        return False
+    if texts := [text for name in kernels if (text := launcher(module.texts, name))]:
+        module.texts = (*module.texts, *texts)
+        said = f"{next(iter(kernels))} is not launched" if len(kernels) == 1 else "no kernel is launched"
+        complain(f"{file.name}: {said} there: a launch is proposed; --grid 4 --block 256 says another one")
+    return bool(texts)
+
+
+def with_proposals(
+    module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number], *, apart: bool = False
+) -> list[Launched]:
     """The launches of a file, as `as_launched` has them; those that lack something have ways to propose it. One that
-    cannot be judged says why in its error, where there are others.
+    cannot be judged says why in its error, where there are others. apart: does each have proposals of its own?
 
     Raises ArgumentError where nothing can be proposed.
     """
@@ -222,11 +250,12 @@ def with_proposals(module: LoadedModule, request: Request, file: Path, sizes: Ma
         return [launch.checked() for launch in launches] if len(launches) == 1 else launches
     proposals = _Proposals(module, request, file, sizes)
     kernels = kernels_asked_for(module, request, file, sizes)
-    try:
-        return _with_ways(proposals)
-    except TilewrightError:
-        if len(kernels) == 1:
-            raise
+    if len(kernels) == 1 or not apart:
+        try:
+            return _with_ways(proposals)
+        except TilewrightError:
+            if len(kernels) == 1:
+                raise
     launches = []
     for name, _ in kernels:
         alone = replace(request, kernel=name)
@@ -265,6 +294,10 @@ def _sized(proposals: _Proposals) -> list[_Sized]:
     return [_Sized(proposals, fill) for fill in NUMBERS]
 
 
+def _is_known(ways: Sequence[_Sized]) -> bool:
+    return ways[0].look.is_known
+
+
 class _TakesLong(Exception):
     """A run with the proposed sizes takes longer than it may."""
 
@@ -277,6 +310,8 @@ def _ways(proposals: _Proposals, clock: KernelClock) -> Iterator[Launched]:
     while True:
         try:
             sized = _sized(proposals)
+            if not sized[0].look.is_known:
+                sized = next(filter(_is_known, map(_sized, proposals.of_other_blocks())), sized)
             alike = sized[0].launch.request.args == sized[1].launch.request.args
             is_whole = not sized[0].look.coverage.get("lines_not_reached", ["?"])
             ranked = sized[: 1 + (not alike)]

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from tilewright.load.cu_tree import Tree
 
-_COMPARES = ("<", ">", "<=", ">=", "==", "!=")
+COMPARES = ("<", ">", "<=", ">=", "==", "!=")
 _CLAMPS = re.compile(r"\b(?:min|max|fmin|fmax|clamp)\w*\b|[\w)\]]\s*(?:<=?|>=?|[!=]=)\s*[\w(]")
 _CALL = re.compile(r"\b(?!(?:if|while|switch|return|sizeof)\b)(\w+)\s*\(")
-_PLAIN = re.compile(r"\b(?:u?int\d*_t|int|unsigned|long|float|double|size_t|const|static_cast|auto)\b")
+PLAIN = re.compile(r"\b(?:u?int\d*_t|int|unsigned|long|float|double|size_t|const|static_cast|auto)\b")
 _OF_THREADS = frozenset({"threadIdx", "blockIdx"})
 _DEPTH = 3  # of functions and macros that call each other
 
@@ -28,7 +28,7 @@ def compares(texts: Sequence[str], kernel: str, names: Collection[str]) -> bool 
     """Does a kernel compare a size, or what it makes of sizes alone? names: parameters, or members of such, that hold
     it. None where it does not even use it.
     """
-    for tree, node in _kernels(texts, bare(kernel)):
+    for tree, node in kernel_nodes(texts, bare(kernel)):
         body = node.child_by_field_name("body")
         if body is None:
             continue
@@ -40,7 +40,8 @@ def compares(texts: Sequence[str], kernel: str, names: Collection[str]) -> bool 
     return True  # of a kernel that is not seen nothing is sure
 
 
-def _kernels(texts: Sequence[str], name: str) -> Iterator[tuple[Tree, Node]]:
+def kernel_nodes(texts: Sequence[str], name: str) -> Iterator[tuple[Tree, Node]]:
+    """The definitions of a kernel, by its bare name, in their trees."""
     for text in texts:
         for piece in pieces(text) if "__global__" in text else ():
             for node in below(piece.node, "function_definition") if piece.kernel and piece.node is not None else ():
@@ -52,7 +53,7 @@ def _kernels(texts: Sequence[str], name: str) -> Iterator[tuple[Tree, Node]]:
 
 def _with_products(tree: Tree, body: Node, names: Collection[str]) -> set[str]:
     """The names, and those of variables that are made of them and of no variable that differs between threads."""
-    made = [(tree.of(declared), {*re.findall(r"[^\W\d]\w*", _PLAIN.sub("", tree.of(value)))})
+    made = [(tree.of(declared), {*re.findall(r"[^\W\d]\w*", PLAIN.sub("", tree.of(value)))})
             for declarator in below(body, "init_declarator")
             if (declared := declarator.child_by_field_name("declarator")) is not None
             and (value := declarator.child_by_field_name("value")) is not None]  # fmt: skip
@@ -67,12 +68,12 @@ def _is_compared(tree: Tree, body: Node, sizes: Collection[str]) -> bool:
     """Does a comparison, not what stands between brackets in it, name one of these?"""
     for node in below(body, "binary_expression"):
         operator = node.child_by_field_name("operator")
-        if operator is not None and tree.of(operator) in _COMPARES and _words(tree.of(node)) & {*sizes}:
+        if operator is not None and tree.of(operator) in COMPARES and names_in(tree.of(node)) & {*sizes}:
             return True
     return False
 
 
-def _words(text: str) -> set[str]:
+def names_in(text: str) -> set[str]:
     """The names in a text but those between square brackets."""
     plain = re.sub(r"\[[^\[\]]*\]", " ", re.sub(r"\[[^\[\]]*\]", " ", text))
     return {*re.findall(r"[^\W\d]\w*", plain)}
@@ -83,7 +84,7 @@ def _is_handed_on(body: str, texts: Sequence[str], sizes: Collection[str], depth
     macros = {name: body for text in texts for name, _, body in macros_of(text)}
     for call in _CALL.finditer(body):
         handed = body[call.end() : closed(body, call.end()) - 1]
-        if _words(handed) & {*sizes} and _may_compare(call[1], macros, texts, depth):
+        if names_in(handed) & {*sizes} and _may_compare(call[1], macros, texts, depth):
             return True
     return False
 
