@@ -347,12 +347,15 @@ class Tickets:
                 keep_newest(own, OBSERVATIONS)
 
     def clash_of(self, access: AccessRecord, found: Candidates) -> tuple[Clash | None, Pairs]:
-        """As `clash_of` of earlier writes; a warning where all of them come before numbers that were taken earlier."""
+        """As `clash_of` of earlier writes; where all of them come before numbers that were taken earlier, a plain access
+        is a warning, and a volatile read, which no L1 answers, is right.
+        """
         clash, pairs = clash_of(access, found, with_writer=True)
-        if clash is None or clash.is_benign or access.site.how.sem != "weak" or not self._taken:
+        sem, reads = access.site.how.sem, not access.site.write
+        if clash is None or clash.is_benign or not self._taken or not (sem == "weak" or (sem == "volatile" and reads)):
             return clash, pairs
         strict, _ = clash_of(access, found, with_writer=True, excused=self._excused)
-        return strict or replace(clash, excuse=NUMBERED), pairs
+        return strict or (replace(clash, excuse=NUMBERED) if sem == "weak" else None), pairs
 
     def _excused(self, access: AccessRecord, pairs: Pairs) -> Bools:
         """Which of these are of a plain write, and of a thread that comes after a number that counts it?"""
