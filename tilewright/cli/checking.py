@@ -50,7 +50,7 @@ from tilewright.load.cu_host import switches
 from tilewright.load.cu_life import HostAround
 from tilewright.sequences import PlannedLaunch, sequence
 from tilewright.terminal import complain, say
-from tilewright.trials import copies_of, differ, named_arrays, with_named
+from tilewright.trials import copies_of, differ, named_arrays, variables_of, with_named
 from tilewright.variations import others
 from tilewright.verdict import Report, Verdict, notes_on, verdict_on
 
@@ -387,10 +387,12 @@ class LaunchCheck:
         """
         if not self.launch.proposed.args:
             return self.with_integers()
+        begin = self._from_here()
         first = told = self._run()
         check = self
         for other in others if not first.verdict and not _has_update(first.verdict) else ():
             check = replace(self, launch=other)
+            begin()
             told = check._run()
             if told.verdict or _has_update(told.verdict):
                 return check._told(told)
@@ -404,20 +406,27 @@ class LaunchCheck:
         zeros = replace(self.with_args(zeros_for_ramps), is_known=False)
         has_ramps = zeros.request.args != self.request.args
         look = replace(zeros, policy=replace(self.policy, both=False), profile=None, gpu=False)
-        checks = [self, *([zeros] * has_ramps)]
+        checks, begin = [self, *([zeros] * has_ramps)], self._from_here()
         if has_ramps and _has_update(look._run().verdict):
             checks = [zeros]
         arrays = (self.handed, *([Handed()] * (not self.handed.is_sure)))
         ways = [replace(check, handed=handed) for handed in arrays for check in checks]
         for way in ways[:-1]:
+            begin()
             ended = way._run()
             if not _is_by_data(ended.verdict):
                 return way._told(ended)
+        begin()
         verdict = ways[-1]._told(ways[-1]._run())
         if verdict and len(ways) > 1:
             instead = "ramps, whose numbers lead" if has_ramps else "what launches before leave, which leads"
             complain(f"{verdict.kernel}: zeros in place of {instead} out of an array or to no end")
         return verdict
+
+    def _from_here(self) -> Callable[[], None]:
+        """What puts the variables of the device back to what they are now."""
+        kernel = kernel_of(self.module, self.request)
+        return partial(kernel.module._put_globals, variables_of(kernel))
 
     def _run(self) -> _Ended:
         """A run, of which nothing is told yet."""
@@ -477,7 +486,9 @@ class LaunchCheck:
         alone = replace(self.policy, both=False, around=HostAround())
         bare = replace(self, policy=alone, launch=replace(launch, request=replace(launch.request, check="bounds")),
                        limits={**self.limits, "explore": 0, "replay": "forwards"}, handed=Handed())  # fmt: skip
-        outside = (finding for finding in bare._run().verdict.findings if finding.kind == "bounds")
+        begin = self._from_here()
+        outside = [finding for finding in bare._run().verdict.findings if finding.kind == "bounds"]
+        begin()
         for finding in islice(outside, 1):
             sizes = " and ".join(f"{name} = {launch.proposed.sizes[name]}" for name in self.launch.multiples)
             needs = " and ".join(f"{name} to be a multiple of {width}"
