@@ -28,7 +28,7 @@ from tilewright.cli.spreading import spread
 from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.host import Limits
 from tilewright.load import LoadedModule
-from tilewright.load.cu_guards import compares
+from tilewright.load.cu_guards import compares, lets_in
 from tilewright.load.cu_tree import bare
 from tilewright.load.declared import Field, Parameter
 from tilewright.load.reach import MemoryReach
@@ -46,6 +46,7 @@ NUMBERS = (FILLS["zeros"], FILLS["ramp"])  # of arrays of integers: alike, or al
 SECONDS, LEAST = 1.5, 16  # of the processor, of a run with larger sizes; and the least that sizes become
 FEWEST = 4  # what a size becomes where a run takes long, of one that decides on no extent of a launch before others
 MOST_SIZE = 1 << 14  # of a size that is made a multiple of the threads of a CTA
+PARTS = 10  # halves of the threads of a CTA: where elements of several sizes are numbered by one index
 ODD, ODD_VECTORS = 3, 16  # how much less than a multiple a size is; where the kernels have vectors
 _VECTORS = re.compile(r"\b(?:u?(?:char|short|int|long)[248]|float[24]|double2|(?:__)?half2|\w*bfloat162)\b|/\s*[48]\b")
 
@@ -184,7 +185,9 @@ class _Proposals:
             return
         threads = sorted({prod(block), *block} - {1})
         vectors = (1, 2, 4, 8) if self.has_vectors else (1,)
-        for width in dict.fromkeys(vector * many for vector in vectors for many in threads):
+        wholes = [vector * many for vector in vectors for many in threads]
+        parts = [prod(block) >> shift for shift in range(1, PARTS) if not prod(block) % (1 << shift)]
+        for width in dict.fromkeys([*wholes, *(part for part in parts if part > 1)]):
             multiple = _multiple(size, width)
             if multiple > MOST_SIZE:
                 break
@@ -325,9 +328,17 @@ class _Sized:
 
     @cached_property
     def odd(self) -> dict[str, int]:
-        """The same, a little less."""
-        by = ODD_VECTORS if self.proposals.has_vectors else ODD
-        return {name: size - by for name, size in self.multiples.items()}
+        """The same, a little less, and no two of them by as much: what takes one for the other is told. Where kernels
+        have vectors, rows are odd of which a CTA has few, and what lies in a row is not.
+        """
+        less = ODD_VECTORS if self.proposals.has_vectors else ODD
+        odd, few = dict[str, int](), dict[str, int]()
+        for name, (size, width) in self.rounded.items():
+            step = ODD if width < ODD_VECTORS and not few else less
+            few |= {name: width} if width < ODD_VECTORS else {}
+            by = step * (1 + len(odd)) if step * (1 + len(odd)) < min(width, size // 2) else min(step, width - 1)
+            odd[name] = size - by
+        return odd
 
     @cached_property
     def unguarded(self) -> dict[str, int]:
@@ -352,6 +363,35 @@ class _Sized:
         others = {bare(kernel.name): {*words} & {param.name for param in kernel.written}
                   for _, kernel in self.proposals.kernels}  # fmt: skip
         return any(compares(module.texts, name, alike) for name, alike in others.items() if alike)
+
+    @cached_property
+    def beyond(self) -> dict[str, int]:
+        """The lengths of arrays of floats that the launch reaches further than a size says which decides on the grid:
+        by one place, where a guard lets an index be as large as the size and nothing speaks of one more; or by a whole
+        CTA, where there is always one more than are needed, ``n / 256 + 1``, and no guard at all.
+        """
+        proposals, kernel = self.proposals, kernel_of(self.proposals.module, self.launch.request)
+        params, lengths = {param.name: param for param in kernel.written}, dict[str, int]()
+        names = proposals.of_grid - proposals.of_block - self.rounded.keys()
+        for name, size in proposals.options.sizes.items():
+            larger = {**self.sizes, name: 2 * size}
+            if name not in names or not proposals.grid(**larger):
+                continue
+            grown = self._filled(proposals.launch(**larger))
+            named = zip(self.launch.request.args, grown.request.args, strict=True)
+            words = {word for spec, other in named if spec.name in params
+                     for word in _differing(spec, other, params[spec.name])}  # fmt: skip
+            texts, title = proposals.module.texts, self.launch.request.kernel or ""
+            by = 1 if lets_in(texts, title, words | {name}) else prod(self.launch.request.block or ())
+            if by > 1 and (not words or compares(texts, title, words)):
+                continue
+            reach, wider = self.look.reach, self._look(grown).reach
+            for array, length in reach.items():
+                more = wider.get(array, 0) - length
+                if more >= size and not more % size and length == more + more // size * by:
+                    lengths[array] = more
+        floats = {param.name for param in kernel.written if param.is_pointer and "f" in _kind(self.launch, param.name)}
+        return lengths if lengths and lengths.keys() <= floats else {}
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -383,7 +423,7 @@ class _Sized:
 
     def proposed(self) -> Launched:
         """The launch with such arrays, which says what of it is proposed."""
-        launch = self._with_lengths(self.launch, self.look.reach, self.sizes)
+        launch = self._with_lengths(self.launch, {**self.look.reach, **self.beyond}, self.sizes)
         if not self.unguarded or not self.look.is_known:
             return launch
         other = self._filled(self.proposals.launch(**self.odd))
@@ -448,6 +488,12 @@ class _Sized:
             raise clock.spent() from None
         lengths = {name: max(1, -(-reach.ends.get(name, 0) // array.itemsize)) for name, array in asked.items()}
         return _Look(lengths, coverage.as_data)
+
+
+def _kind(launch: Launched, name: str) -> str:
+    """The type of the elements of an argument's array, "" of any other argument."""
+    values = (spec.value for spec in launch.request.args if spec.name == name)
+    return next((value.kind for value in values if isinstance(value, ArraySpec)), "")
 
 
 def _differing(spec: ArgumentSpec, other: ArgumentSpec, param: Parameter | Field) -> Iterator[str]:

@@ -40,6 +40,33 @@ def compares(texts: Sequence[str], kernel: str, names: Collection[str]) -> bool 
     return True  # of a kernel that is not seen nothing is sure
 
 
+def lets_in(texts: Sequence[str], kernel: str, names: Collection[str]) -> bool:
+    """Does a kernel let an index be as large as a size, ``if (i <= n)`` or ``if (i > n) return``, in texts that speak
+    of no ``n + 1`` that would be meant? names: what hold the size.
+    """
+    listed = "|".join(map(re.escape, names))
+    one_more = re.compile(rf"\b(?:{listed})\s*\+\s*1\b|\b1\s*\+\s*(?:{listed})\b")
+    if not names or any(one_more.search(text) for text in texts):
+        return False
+    for tree, node in _kernels(texts, bare(kernel)):
+        for compared in below(node, "binary_expression"):
+            sides = [compared.child_by_field_name(side) for side in ("left", "operator", "right")]
+            left, operator, right = (tree.of(side) if side is not None else "" for side in sides)
+            if (operator in ("<=", ">") and right in names and left.isidentifier()) or (
+                operator in (">=", "<") and left in names and right.isidentifier()
+            ):
+                return _is_condition(compared)
+    return False
+
+
+def _is_condition(node: Node) -> bool:
+    """Does a comparison stand in the condition of a branch, and not in that of a loop?"""
+    above = node.parent
+    while above is not None and above.type in ("binary_expression", "parenthesized_expression", "condition_clause"):
+        above = above.parent
+    return above is not None and above.type == "if_statement"
+
+
 def _kernels(texts: Sequence[str], name: str) -> Iterator[tuple[Tree, Node]]:
     for text in texts:
         for piece in pieces(text) if "__global__" in text else ():
