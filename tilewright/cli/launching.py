@@ -69,6 +69,8 @@ _OF_WINDOWS = re.compile(r"^k(?:ernel)?_?(?:size|[hwds])$|ksize|kernel_|radius|w
 MADE = {"zeros": "zeros", "ones": "ones", "rand": "uniform"}  # how a tensor was made, and what it holds
 _STEPS = re.compile(r"pad|stride|dilat|group", re.IGNORECASE)  # beside windows: 1 is a plain choice
 _WINDOW = 3  # elements of a side of a window
+_OF_GROUPS = re.compile(r"^(?:n|num)?_?groups?$", re.IGNORECASE)
+GROUPS = 4  # into which other sizes are divided
 FEW_NAMES = 6  # of parameters that are told with their types
 FEW = 32  # elements of an array in which integers of another one are no places
 INTEGERS = ("int32", "uint32", "int64", "uint64")
@@ -148,7 +150,8 @@ class Lacks:
         """A value of a name of host code. most: of one that is neither a block nor a window."""
         if name in self.of_block:
             return THREADS
-        return (any(map(_OF_WINDOWS.search, self.numbers)) and _small(name)) or most
+        small = any(map(_OF_WINDOWS.search, self.numbers)) and _small(name)
+        return small or (min(most, GROUPS) if _OF_GROUPS.search(name) else most)
 
     def check(self, file: Path) -> None:
         """Raises ArgumentError if anything is lacking."""

@@ -28,7 +28,7 @@ from tilewright.cli.spreading import spread
 from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.host import Limits
 from tilewright.load import LoadedModule
-from tilewright.load.cu_guards import compares, lets_in
+from tilewright.load.cu_guards import choice_of, compares, holds_addresses, lets_in, shares
 from tilewright.load.cu_tree import bare
 from tilewright.load.declared import Field, Parameter
 from tilewright.load.reach import MemoryReach
@@ -42,6 +42,7 @@ ROUNDS = 3  # of proposals: what is known of some arguments may let others be as
 ROOMS = (1 << 18, 1 << 21, 1 << 24)  # elements of an array whose reach is looked at, more where fewer are not enough
 MANY = 1024  # times a size, by which the CTAs of a launch grow that depend on it
 SIDES = (32, 128, 256, 16, 512)  # of all sizes, where a launch with the first ones fails
+ADDRESSES = ("int64", "uint64")  # of elements that may be addresses
 NUMBERS = (FILLS["zeros"], FILLS["ramp"])  # of arrays of integers: alike, or all different
 SECONDS, LEAST = 1.5, 16  # of the processor, of a run with larger sizes; and the least that sizes become
 FEWEST = 4  # what a size becomes where a run takes long, of one that decides on no extent of a launch before others
@@ -140,6 +141,17 @@ class _Proposals:
         options = replace(self.options, sizes=sizes, args=tuple(args))
         return replace(self, options=options, has_smaller=options != self.options).possible()
 
+    def check_addresses(self) -> None:
+        """Raises ArgumentError where the only kernel takes addresses from an array of integers that is proposed."""
+        launch = self.launch()
+        kernel, names = kernel_of(self.module, launch.request), self.names_of(launch)
+        for param in kernel.written:
+            if param.element in ADDRESSES and param.name in names and holds_addresses(
+                    self.module.texts, launch.request.kernel or "", param.name):  # fmt: skip
+                what = f"not judged: {kernel.name} takes addresses from {param.name}, and nobody says of what"
+                allowed = "a list of pointers, as float* const*, which takes a list of arrays"
+                raise ArgumentError(what, given=f"{param.type} {param.name}", allowed=allowed)
+
     def spread(self) -> _Proposals:
         """The same with strides that let no rows meet."""
         kernel = kernel_of(self.module, self.launch().request)
@@ -154,11 +166,23 @@ class _Proposals:
         return {name for name in names if name in proposed or launch.around.words.get(name, "") in proposed}
 
     def rounded(self) -> dict[str, tuple[int, int]]:
-        """The sizes that host code rounds up to whole CTAs, each with a multiple of what it is rounded to, and that."""
-        sizes = {name: size for name, size in self.options.sizes.items()
-                 if name in self.of_grid and not _is_divided(name, self.module.texts)}  # fmt: skip
+        """The sizes that host code rounds up to whole CTAs, each with a multiple of what it is rounded to, and that; 0
+        of sizes whose product alone it rounds up.
+        """
+        sizes = {name: size for name, size in self.options.sizes.items() if name in self.of_grid
+                 and not _is_divided(name, self.module.texts) and not self._is_shared_out(name)}  # fmt: skip
         multiples = {name: self._multiple(name, size) for name, size in sizes.items()}
-        return {name: multiple for name, multiple in multiples.items() if multiple is not None}
+        alone = {name: multiple for name, multiple in multiples.items() if multiple is not None}
+        return alone or {name: (size, 0) for name, size in self._together(sizes).items()}
+
+    def _together(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Two sizes of which host code rounds up the product with others, where a CTA has less than one of them."""
+        whole = prod(self.grid())
+        pair = [name for name, size in sizes.items() if prod(self.grid(**{name: 2 * size})) == 2 * whole > 0][:2]
+        exact = whole * prod((sizes[name] - ODD) / sizes[name] for name in pair)
+        least = prod(self.grid(**{name: sizes[name] - ODD for name in pair}))
+        is_rounded = len(pair) == 2 and exact != int(exact) and least == int(exact) + 1
+        return {name: sizes[name] for name in pair} if is_rounded else {}
 
     def _multiple(self, name: str, size: int) -> tuple[int, int] | None:
         """A number from ``size`` on with which one more takes more CTAs, where a CTA has a thread for each, or for a
@@ -170,6 +194,27 @@ class _Proposals:
             self.read[place] = next(self._widths(name, size, block), None)
         width: int | None = self.read[place]
         return None if width is None else (_multiple(size, width), width)
+
+    def _is_shared_out(self, name: str) -> bool:
+        """Do texts divide a size by another one, as channels by groups, which is then to divide it?"""
+        texts = self.module.texts
+        others = {word for other in self.options.sizes if other != name for word in self.words(other)}
+        return any(shares(texts, word, others - self.words(name)) for word in self.words(name))
+
+    def words(self, name: str) -> set[str]:
+        """What a size is called: by the host code, and by the only kernel, whose numbers it alone decides."""
+        place = "words", self.only, name
+        if place not in self.read:
+            try:
+                args, size = self.launch().request.args, self.options.sizes[name]
+                larger = self.launch(**{name: 2 * size}).request.args
+                names = {spec.name for spec, other in zip(args, larger, strict=True)
+                         if (spec.number, other.number) == (size, 2 * size) and spec.name}  # fmt: skip
+            except TilewrightError:
+                names = set()
+            self.read[place] = {name, *names}
+        words: set[str] = self.read[place]
+        return words
 
     def _decides_grid(self, name: str) -> bool:
         """Does a size decide how many CTAs the only launch has?"""
@@ -248,6 +293,9 @@ def _with_ways(proposals: _Proposals) -> list[Launched]:
         if not lacks.what:
             break
         options = proposals.options.joined(lacks.proposed())
+        choices = {name: choice_of(proposals.module.texts, name) for name in options.sizes}
+        chosen = {name: choice for name, choice in choices.items() if choice is not None}
+        options = replace(options, sizes={**options.sizes, **chosen})
         proposals = replace(proposals, options=options, of_grid=proposals.of_grid | lacks.of_grid,
                             of_block=proposals.of_block | lacks.of_block,
                             of_shared=proposals.of_shared | lacks.of_shared).possible()  # fmt: skip
@@ -277,6 +325,7 @@ def _ways(proposals: _Proposals, clock: KernelClock) -> Iterator[Launched]:
     others. clock: of its kernel.
     """
     proposals = replace(proposals, clock=clock).possible()
+    proposals.check_addresses()
     while True:
         try:
             sized = _sized(proposals)
@@ -333,7 +382,8 @@ class _Sized:
         """
         less = ODD_VECTORS if self.proposals.has_vectors else ODD
         odd, few = dict[str, int](), dict[str, int]()
-        for name, (size, width) in self.rounded.items():
+        for name, (size, rounded) in self.rounded.items():
+            width = rounded or ODD + 1
             step = ODD if width < ODD_VECTORS and not few else less
             few |= {name: width} if width < ODD_VECTORS else {}
             by = step * (1 + len(odd)) if step * (1 + len(odd)) < min(width, size // 2) else min(step, width - 1)
@@ -343,7 +393,7 @@ class _Sized:
     @cached_property
     def unguarded(self) -> dict[str, int]:
         """Those that the kernel is handed and compares with nothing, and what they are multiples of."""
-        return {name: width for name, (_, width) in self.rounded.items() if self._is_unguarded(name)}
+        return {name: width for name, (_, width) in self.rounded.items() if width and self._is_unguarded(name)}
 
     def _is_unguarded(self, name: str) -> bool:
         """Does neither the kernel compare this size, nor another one what it is called? One that is handed in vain is
@@ -396,7 +446,8 @@ class _Sized:
     @property
     def sizes(self) -> dict[str, int]:
         """The sizes that host code rounds up: multiples where no guard is."""
-        return {**self.odd, **{name: self.multiples[name] for name in self.unguarded}}
+        kept = {name for name, (_, width) in self.rounded.items() if not width and self._is_unguarded(name)}
+        return {**self.odd, **{name: self.multiples[name] for name in kept | self.unguarded.keys()}}
 
     @cached_property
     def whole(self) -> Launched:
