@@ -156,11 +156,11 @@ def ran(
 
 
 def _with_the_next(verdict: Verdict, run: EndedRun) -> Verdict:
-    """The verdict with a warning of what a launch leaves to the next one, or, where no text says how it is launched,
-    with that among what is not covered.
+    """The verdict with a warning of what a launch leaves to the next one, an error where nothing can set it back; or,
+    where no text says how it is launched, with that among what is not covered.
     """
     if (again := told_of_the_next(run)) is not None:
-        return replace(verdict, findings=(*verdict.findings, replace(again, severity="warning")))
+        return with_later(verdict, [again if run.only_counts else replace(again, severity="warning")])
     doubt = told_of_the_next(run, is_launched=False)
     left = (f"{doubt.message}, unless it is set back: the text shows no launch",) if doubt is not None else ()
     return replace(verdict, not_covered=(*left, *verdict.not_covered))

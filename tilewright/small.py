@@ -21,6 +21,7 @@ from tilewright.dtypes import dtype
 from tilewright.errors import Span, TilewrightError
 from tilewright.load import LoadedKernel
 from tilewright.records import replace
+from tilewright.trials import variables_of
 
 if TYPE_CHECKING:
     from tilewright.host import Limits
@@ -112,8 +113,8 @@ def _stored(buffer: ir.Buffer, stmt: ir.Stmt) -> ir.Body | None:
 
 def coverage_of(launch: Launch, also: Callable[[Program], object] = lambda program: None,
                 limits: Limits | None = None) -> Coverage:  # fmt: skip
-    """What a launch reaches, by a run on copies of its arguments that looks at bounds alone. also: gets the program
-    before. limits: of the run. Raises what the run raises.
+    """What a launch reaches, by a run on copies of its arguments that looks at bounds alone; variables of the device
+    stay as they are. also: gets the program before. limits: of the run. Raises what the run raises.
     """
     kernel, args, shape = launch
     marks, reached = _Marks(), set[tuple[int, str]]()
@@ -124,7 +125,11 @@ def coverage_of(launch: Launch, also: Callable[[Program], object] = lambda progr
             if site.place is not None and site.place.name == _BUFFER:
                 site.hooks += (partial(_note, reached, site),)
 
-    kernel.changed(marks.marked)._run_watched(args, shape, frozenset({"bounds"}), watch, limits)
+    variables = variables_of(kernel)
+    try:
+        kernel.changed(marks.marked)._run_watched(args, shape, frozenset({"bounds"}), watch, limits)
+    finally:
+        kernel.module._put_globals(variables)
     return Coverage(frozenset(reached), tuple(marks.blocks))
 
 

@@ -19,7 +19,7 @@ from tilewright.explain import Finding
 from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
 from tilewright.load.cu_host import clears
-from tilewright.load.cu_idioms import fills_in_part
+from tilewright.load.cu_idioms import fills_in_part, is_only_counted
 from tilewright.load.cu_life import HostAround
 from tilewright.trials import TrialRun, apart, copies_of, named_arrays, seconds_left, variables_of, with_named
 from tilewright.verdict import Verdict
@@ -71,6 +71,24 @@ class EndedRun:
     def arrays(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The arrays before the run and after it, by name; ``g.row`` of one in a structure."""
         return named_arrays(self.kernel, self.before), named_arrays(self.kernel, self.ended)
+
+    @cached_property
+    def changed(self) -> tuple[str, ...]:
+        """The variables that it leaves otherwise, unless the host sets variables: by their symbols."""
+        then, later = self.variables
+        names = (name for name, value in later.items() if name not in then or (then[name] != value).any())
+        return () if any(word in self.text for word in SETS) else (*names,)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.kernel.module.texts)
+
+    @property
+    def only_counts(self) -> bool:
+        """Does it leave variables otherwise, and does the text that launches it do nothing but count them on?"""
+        shown, texts = self.kernel.module.module.shown, self.kernel.module.texts
+        names = [shown.get(name, name) for name in self.changed]
+        return bool(names) and all(is_only_counted(texts, name) for name in names) and _launches(self.kernel)
 
     def line_of(self, name: str, *, write: bool | None = None) -> Span | None:
         """The first line that reads or writes an array or a variable."""
@@ -284,10 +302,9 @@ def told_of_the_next(run: EndedRun, *, is_launched: bool = True) -> Finding | No
     """What a launch leaves otherwise where it comes again. is_launched: variables, and counters of a kernel that the
     text launches; else those of one whose host code is elsewhere.
     """
-    kernel, (then, later) = run.kernel, run.variables
-    text, shown = "\n".join(kernel.module.texts), kernel.module.module.shown
-    changed = [name for name, value in later.items() if name not in then or (then[name] != value).any()]
-    changed = [] if not is_launched or any(word in text for word in SETS) else changed
+    kernel, later = run.kernel, run.variables[1]
+    text, shown = run.text, kernel.module.module.shown
+    changed = run.changed if is_launched else ()
     counters = [name for name in _counters(run) if not clears(text, name)]
     counters = counters if counters and _launches(kernel) == is_launched else []  # of others they may be set back
     names = [*(shown.get(name, name) for name in changed), *counters]

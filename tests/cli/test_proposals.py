@@ -368,6 +368,76 @@ def test_an_access_outside_of_a_local_array_is_told_though_arguments_are_propose
     assert (finding["kind"], finding["buffer"], finding["line"]) == ("bounds", "part", 8)
 
 
+ONE_MORE = """
+__global__ void axpy(const float* x, float* y, float a, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    GUARD y[i] = a * x[i] + y[i];
+}
+void host(const float* x, float* y, float a, int n) { axpy<<<n / 256 + 1, 256>>>(x, y, a, n); }
+"""
+OFFSETS = """
+__global__ void offsets(const int* many, int* begin, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i > n) return;
+    int sum = 0;
+    for (int k = 0; k < i; k++) sum += many[k];
+    begin[i] = sum;
+}
+void host(const int* many, int* begin, int n) { offsets<<<n / 256 + 1, 256>>>(many, begin, n); }
+"""
+
+
+@pytest.mark.parametrize("guard", ["if (i <= n)", "if (i > n) return;", "if (n >= i)", ""])
+def test_one_place_more_than_a_size_is_outside_though_the_grid_has_a_cta_more(guard: str, tmp_path: Path) -> None:
+    (finding, *_) = verdict(ONE_MORE.replace("GUARD", guard), tmp_path)["findings"]
+
+    assert (finding["kind"], finding["severity"], finding["line"]) == ("bounds", "error", 4)
+
+
+@pytest.mark.parametrize("text", [
+    ONE_MORE.replace("GUARD", "if (i < n)"),
+    ONE_MORE.replace("GUARD", "if (i <= n)").replace("void host", "// x and y have n + 1 elements\nvoid host"),
+    OFFSETS,
+])  # fmt: skip
+def test_where_one_more_may_be_meant_it_is_right(text: str, tmp_path: Path) -> None:
+    assert verdict(text, tmp_path)["status"] == "clean"
+
+
+TURNED = """
+__global__ void turned(const float* in, float* out, int w, int h) {
+    __shared__ float tile[16][17];
+    int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+    if (x < w && y < h) tile[threadIdx.y][threadIdx.x] = in[y * w + x];
+    __syncthreads();
+    x = blockIdx.y * 16 + threadIdx.x, y = blockIdx.x * 16 + threadIdx.y;
+    if (GUARD) out[y * h + x] = tile[threadIdx.x][threadIdx.y];
+}
+void host(const float* in, float* out, int w, int h) {
+    turned<<<dim3((w + 15) / 16, (h + 15) / 16), dim3(16, 16)>>>(in, out, w, h);
+}
+"""
+FLAT = """
+__global__ void doubled(const float* x, float* y, int64_t rows, int64_t cols) {
+    int64_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (GUARD) y[i] = 2 * x[i];
+}
+torch::Tensor host(torch::Tensor x) {
+    auto y = torch::empty_like(x);
+    auto rows = x.size(0), cols = x.size(1);
+    doubled<<<(rows * cols + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), rows, cols);
+    return y;
+}
+"""
+
+
+@pytest.mark.parametrize(("text", "right", "wrong"), [
+    (TURNED, "x < h && y < w", "x < w && y < h"), (FLAT, "i < rows * cols", "i <= rows * cols"),
+], ids=["one axis for the other", "a product of sizes"])  # fmt: skip
+def test_sizes_differ_and_their_products_are_no_multiples(text: str, right: str, wrong: str, tmp_path: Path) -> None:
+    assert verdict(text.replace("GUARD", right), tmp_path)["status"] == "clean"
+    assert verdict(text.replace("GUARD", wrong), tmp_path)["status"] == "wrong"
+
+
 ALONE = """
 template <typename T>
 __global__ void sums(const T* x, T* y, int rows, int n) {

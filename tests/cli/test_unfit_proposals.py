@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.commands import verdicts_on
+import pytest
+
+from tests.commands import ran, verdicts_on
 
 TILES = """
 __global__ void tiles(const float* x, float* y, int k) {
@@ -71,3 +73,30 @@ def test_shared_memory_stays_where_a_run_takes_long(tmp_path: Path, monkeypatch:
     (only,) = verdicts_on(SLOW, tmp_path)
 
     assert only["status"] == "clean", only
+
+
+GATHERED = """
+__global__ void gathered(const int64_t* places, float* out, int many) {
+    const float* x = VALUE;
+    for (int i = threadIdx.x; i < many; i += blockDim.x) out[blockIdx.x * many + i] = x[i];
+}
+void host(const int64_t* places, float* out, int rows, int many) { gathered<<<rows, 64>>>(places, out, many); }
+"""
+
+
+BY_CASTS = ["(const float*)places[blockIdx.x]", "reinterpret_cast<const float*>(places[blockIdx.x])"]
+
+
+@pytest.mark.parametrize("value", BY_CASTS)
+def test_addresses_in_an_array_of_integers_are_asked_for(value: str, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(GATHERED.replace("VALUE", value))
+    code, _, error = ran("check", tmp_path / "k.cu")
+
+    assert code == 2
+    assert "not judged: gathered takes addresses from places" in error
+
+
+def test_other_integers_of_64_bits_are_proposed(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(GATHERED.replace("VALUE", "out + places[blockIdx.x]"))
+
+    assert ran("check", tmp_path / "k.cu")[0] != 2

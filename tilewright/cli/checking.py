@@ -31,16 +31,14 @@ from tilewright.cli.clock import FileClock, KernelClock
 from tilewright.cli.launching import (
     Launched,
     as_launched,
-    in_order,
-    is_dependent,
     kernels_asked_for,
     left_out,
-    planned,
     smaller,
     zeros_for_ramps,
 )
 from tilewright.cli.options import extents
 from tilewright.cli.proposing import with_launchers, with_proposals
+from tilewright.cli.sequencing import ProposedOrder, in_order, is_dependent, planned, proposed_orders, waits
 from tilewright.errors import ArgumentError, Span, TilewrightError
 from tilewright.explain import BUILDS, COMMAND, WAITING, Finding, parse_idioms, reworded
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
@@ -50,7 +48,7 @@ from tilewright.load.cu_launcher import instances_of_templates
 from tilewright.load.cu_life import HostAround
 from tilewright.sequences import PlannedLaunch, sequence
 from tilewright.terminal import complain, say
-from tilewright.trials import copies_of, differ, named_arrays, with_named
+from tilewright.trials import copies_of, differ, named_arrays, variables_of, with_named
 from tilewright.variations import others
 from tilewright.verdict import Report, Verdict, notes_on, verdict_on
 
@@ -144,15 +142,20 @@ def check_file(asked: Asked, limits: Mapping[str, Any], keep: Keep = lambda repo
     requests = ([] if asked.arg else requests_beside(asked.file)) or ([] if sequences else [line])
     every = [*requests, *chain(*(whole.launches for whole in sequences))]
     kernels = [name for request in every for name in request.kernels]
-    load = partial(loaded, asked.file, asked.arch, asked.define, asked.include, options=asked.option)
-    module = load(kernels=kernels)
-    if asked.propose and module.texts and not module.kernels and (names := instances_of_templates(module.texts)):
-        module = load(kernels=names)
+    module = _with_instances(partial(loaded, asked.file, asked.arch, asked.define, asked.include,
+                                     options=asked.option), kernels, propose=asked.propose)  # fmt: skip
     table = None if requests == [line] else asked.file.with_suffix(".toml")
     by_host_code = line.block is None and requests == [line] and asked.file.suffix != ".ptx"
-    if by_host_code and line.kernel is None and is_dependent(module):
-        complain(f"{asked.file.name}: launches that may begin early: checked in order, as with --sequence")
-        return _in_order(asked, line.args, limits, sizes)
+    in_order_too = by_host_code and line.kernel is None
+    if in_order_too and is_dependent(module):
+        try:
+            ordered = in_order(module, asked.file, line.args, sizes, asked.seed, pdl=asked.pdl)
+        except ArgumentError:
+            if not asked.propose:
+                raise
+        else:
+            complain(f"{asked.file.name}: launches that may begin early: checked in order, as with --sequence")
+            return replace(_ran_in_order(asked, limits, ordered), file=str(asked.file))
     refused = list[Verdict]()
     if by_host_code:
         launches, refused = _by_host_code(module, asked, line, sizes)
@@ -165,10 +168,21 @@ def check_file(asked: Asked, limits: Mapping[str, Any], keep: Keep = lambda repo
     check = FileCheck(asked, module, sizes, limited, launches, is_alone=len(launches) + len(refused) == 1)
     with named_by(table):
         verdicts = check.verdicts(keep) + refused
+        if in_order_too and asked.propose:
+            verdicts = check.with_orders(verdicts)
     with named_by(asked.file.with_suffix(".toml") if sequences else None):
         reports = [_ran_in_order(asked, limits, planned(module, whole)) for whole in sequences]
     verdicts += [verdict for report in reports for verdict in report.verdicts]
     return Report(str(asked.file), tuple(verdicts), limits)
+
+
+def _with_instances(load: Callable[..., LoadedModule], kernels: Sequence[str], *, propose: bool) -> LoadedModule:
+    """A module with these kernels; of templates that nothing instantiates an instance is proposed."""
+    module = load(kernels=kernels)
+    if not propose or module.kernels or not module.texts:
+        return module
+    names = instances_of_templates(module.texts)
+    return load(kernels=names) if names else module
 
 
 def _by_host_code(
@@ -210,7 +224,9 @@ def _tried(launches: Callable[[], list[Launched]]) -> list[Launched] | Tilewrigh
 
 @dataclass(frozen=True)
 class FileCheck:
-    """The launches of a module, and how they are checked. is_alone: is there one, and no other that is refused?"""
+    """The launches of a module, and how they are checked. is_alone: is there one, and no other that is refused? chosen:
+    what they are launched with.
+    """
 
     asked: Asked
     module: LoadedModule
@@ -218,6 +234,7 @@ class FileCheck:
     limits: Mapping[str, Any]
     launches: Sequence[Launched]
     is_alone: bool
+    chosen: list[Launched] = field(default_factory=list)
 
     @cached_property
     def policy(self) -> Policy:
@@ -240,11 +257,72 @@ class FileCheck:
             keep(Report(str(self.asked.file), tuple(verdicts), self.limits))
         return verdicts
 
+    def with_orders(self, verdicts: Sequence[Verdict]) -> list[Verdict]:
+        """The verdicts, with what is wrong where a kernel begins before the one before it in the host code has ended.
+        Each order is run with what is chosen for its kernels alone.
+        """
+        told = {verdict.kernel: verdict for verdict in verdicts}
+        try:
+            orders = [*self._orders()]
+        except TilewrightError:
+            return [*verdicts]  # what is proposed for the kernels does not fit together
+        for order in orders:
+            for planned_launch, verdict in self._in_order(order):
+                name = planned_launch.kernel.title if isinstance(planned_launch.kernel, LoadedKernel) else ""
+                if name in told:
+                    told[name] = self._with_early(told[name], verdict, order)
+        return [told[verdict.kernel] for verdict in verdicts]
+
+    def _in_order(self, order: ProposedOrder) -> Iterator[tuple[PlannedLaunch, Verdict]]:
+        """The verdicts on launches; those behind a wrong one come as if it began when all before it had ended."""
+        launches, clock, told = [*order.launches], FileClock(self.limits["limit_s"]).share(1), 0
+        while told < len(launches):
+            report = sequence(
+                *launches, checks="races", both=self.asked.both, strict=self.asked.strict or (), explore=0,
+                limit_s=clock.within(None), max_findings=self.limits["max_findings"],
+            )  # fmt: skip
+            yield from zip(launches[told:], report.verdicts[told:], strict=False)
+            told, last = len(report.verdicts), launches[len(report.verdicts) - 1]
+            if not last.pdl:
+                return
+            launches[told - 1] = replace(last, pdl=False)
+
+    def _orders(self) -> Iterator[ProposedOrder]:
+        kernels = [kernel_of(self.module, launch.request) for launch in self.chosen]
+        if not is_dependent(self.module) and not any(map(waits, kernels)):
+            return
+        sizes: dict[str, Number] = {}
+        for launch in self.chosen:
+            for name, size in launch.proposed.sizes.items():
+                sizes[name] = size if name in launch.multiples else min(size, sizes.get(name, size))
+        launches = [launch for launch in self.chosen if {**sizes, **launch.proposed.sizes} == sizes]
+        if len(launches) < len(self.chosen):  # again, as all have the same sizes
+            ways = with_proposals(self.module, Request.of(self.asked), self.asked.file, {**self.sizes, **sizes})
+            launches = [next(way.ways(KernelClock())) if way.ways is not None else way for way in ways]
+        yield from proposed_orders(self.module, launches, {**self.sizes, **sizes}, self.asked.seed)
+
+    def _with_early(self, verdict: Verdict, ordered: Verdict, order: ProposedOrder) -> Verdict:
+        """A verdict on a kernel alone with the races of one that is launched in order."""
+        errors = {(finding.kind, finding.file, finding.line) for finding in verdict.findings
+                 if finding.severity == "error"}  # fmt: skip
+        more = [finding for finding in ordered.findings if finding.severity == "error"
+                and (finding.kind, finding.file, finding.line) not in errors]  # fmt: skip
+        if not more:
+            return verdict
+        if not self.asked.json:
+            lines = ", ".join(map(str, order.lines))
+            say("\n".join([f"{verdict.kernel}: wrong, launched in order: lines {lines}", *map(_with_line, more)]))
+        places = {(finding.file, finding.line) for finding in more}
+        left = [finding for finding in verdict.findings if (finding.file, finding.line) not in places]
+        return replace(verdict, status="wrong", findings=(*more, *left))
+
     def _verdict(self, launch: Launched, handed: Handed, clock: KernelClock) -> Verdict:
         """The verdict on one launch. Raises TilewrightError where it is alone, and cannot be run as asked."""
         try:
             ways = launch.ways(clock) if launch.ways is not None else iter([launch.checked()])
-            return self._check(next(ways), handed, clock).of_ways(ways)
+            first = next(ways)
+            self.chosen.append(first)
+            return self._check(first, handed, clock).of_ways(ways)
         except TilewrightError as error:
             if self.is_alone and error.kind != "limit":
                 raise
@@ -393,10 +471,12 @@ class LaunchCheck:
         """
         if not self.launch.proposed.args:
             return self.with_integers()
+        begin = self._from_here()
         first = told = self._run()
         check = self
         for other in others if not first.verdict and not _has_update(first.verdict) else ():
             check = replace(self, launch=other)
+            begin()
             told = check._run()
             if told.verdict or _has_update(told.verdict):
                 return check._told(told)
@@ -410,20 +490,27 @@ class LaunchCheck:
         zeros = replace(self.with_args(zeros_for_ramps), is_known=False)
         has_ramps = zeros.request.args != self.request.args
         look = replace(zeros, policy=replace(self.policy, both=False), profile=None, gpu=False)
-        checks = [self, *([zeros] * has_ramps)]
+        checks, begin = [self, *([zeros] * has_ramps)], self._from_here()
         if has_ramps and _has_update(look._run().verdict):
             checks = [zeros]
         arrays = (self.handed, *([Handed()] * (not self.handed.is_sure)))
         ways = [replace(check, handed=handed) for handed in arrays for check in checks]
         for way in ways[:-1]:
+            begin()
             ended = way._run()
             if not _is_by_data(ended.verdict):
                 return way._told(ended)
+        begin()
         verdict = ways[-1]._told(ways[-1]._run())
         if verdict and len(ways) > 1:
             instead = "ramps, whose numbers lead" if has_ramps else "what launches before leave, which leads"
             complain(f"{verdict.kernel}: zeros in place of {instead} out of an array or to no end")
         return verdict
+
+    def _from_here(self) -> Callable[[], None]:
+        """What puts the variables of the device back to what they are now."""
+        kernel = kernel_of(self.module, self.request)
+        return partial(kernel.module._put_globals, variables_of(kernel))
 
     def _run(self) -> _Ended:
         """A run, of which nothing is told yet."""
@@ -495,7 +582,9 @@ class LaunchCheck:
         alone = replace(self.policy, both=False, around=HostAround())
         bare = replace(self, policy=alone, launch=replace(launch, request=replace(launch.request, check="bounds")),
                        limits={**self.limits, "explore": 0, "replay": "forwards"}, handed=Handed())  # fmt: skip
-        outside = (finding for finding in bare._run().verdict.findings if finding.kind == "bounds")
+        begin = self._from_here()
+        outside = [finding for finding in bare._run().verdict.findings if finding.kind == "bounds"]
+        begin()
         for finding in islice(outside, 1):
             sizes = " and ".join(f"{name} = {launch.proposed.sizes[name]}" for name in self.launch.multiples)
             needs = " and ".join(f"{name} to be a multiple of {width}"

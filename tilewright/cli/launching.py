@@ -33,7 +33,7 @@ from tilewright.cli.argument_spec import (
     Same,
     Value,
 )
-from tilewright.cli.arguments import Request, SequenceRequest, arguments_of, example, kernel_of
+from tilewright.cli.arguments import Request, arguments_of, example, kernel_of
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, SimulationError, Span, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule
@@ -45,7 +45,6 @@ from tilewright.load.cu_life import HostAround, by_launches, filled_with, is_cop
 from tilewright.load.cu_numbers import is_name, type_bytes
 from tilewright.load.cu_tree import bare, example_of, split, template_names
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
-from tilewright.sequences import PlannedLaunch, launch
 from tilewright.small import Launch, smaller_grid, smallest
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ _POINTEES = {"half": "f16", "__half": "f16", "half2": "f16", "__half2": "f16", "
              "float2": "f32", "float3": "f32", "float4": "f32", "double2": "f64", "int2": "i32", "int3": "i32",
              "int4": "i32", "uint2": "u32", "uint3": "u32", "uint4": "u32"}  # fmt: skip
 _OF_TEXTURES = re.compile(r"\bcuda(?:Texture|Surface)Object_t\b")
-_NULL = ("nullptr", "NULL", "0")
+NULL_WORDS = ("nullptr", "NULL", "0")
 _OF_TENSOR = re.compile(r"\.\w+\(-?\d*\)$")  # ``x.size(0)``
 SMALL = Fill("ramp", source="*")  # integers that host code copies: 0, 1, ..., below the size of the smallest array
 NOTHING_SAID = SaidByOptions()
@@ -70,6 +69,8 @@ _OF_WINDOWS = re.compile(r"^k(?:ernel)?_?(?:size|[hwds])$|ksize|kernel_|radius|w
 MADE = {"zeros": "zeros", "ones": "ones", "rand": "uniform"}  # how a tensor was made, and what it holds
 _STEPS = re.compile(r"pad|stride|dilat|group", re.IGNORECASE)  # beside windows: 1 is a plain choice
 _WINDOW = 3  # elements of a side of a window
+_OF_GROUPS = re.compile(r"^(?:n|num)?_?groups?$", re.IGNORECASE)
+GROUPS = 4  # into which other sizes are divided
 FEW_NAMES = 6  # of parameters that are told with their types
 FEW = 32  # elements of an array in which integers of another one are no places
 INTEGERS = ("int32", "uint32", "int64", "uint64")
@@ -142,14 +143,15 @@ class Lacks:
         room = _WINDOW**2 if is_windowed and "const" not in param.type else 1
         many = min(elements * side ** min(len(sides), 3) * room, MOST_ELEMENTS) if beside else elements
         if param.name in self.ranges:
-            return replace(_sample(param, many + 1), fill=Fill("steps", (RANGES // side,)))
-        return _sample(param, max(many, RANGES) if self.ranges else many)
+            return replace(sample_of(param, many + 1), fill=Fill("steps", (RANGES // side,)))
+        return sample_of(param, max(many, RANGES) if self.ranges else many)
 
     def _size(self, name: str, most: int) -> int:
         """A value of a name of host code. most: of one that is neither a block nor a window."""
         if name in self.of_block:
             return THREADS
-        return (any(map(_OF_WINDOWS.search, self.numbers)) and _small(name)) or most
+        small = any(map(_OF_WINDOWS.search, self.numbers)) and _small(name)
+        return small or (min(most, GROUPS) if _OF_GROUPS.search(name) else most)
 
     def check(self, file: Path) -> None:
         """Raises ArgumentError if anything is lacking."""
@@ -234,7 +236,7 @@ def launches_said(
         used |= {*asked.values()}
         written = {spec for spec in request.args if spec.text}
         by_place = bool(written - {*asked.values()}) and len(every) == 1
-        is_open = any(param.is_pointer and param.name not in asked and word not in (*shape.allocated, *_NULL)
+        is_open = any(param.is_pointer and param.name not in asked and word not in (*shape.allocated, *NULL_WORDS)
                       for param, word in zip(kernel.written, shape.words, strict=False))  # fmt: skip
         first = asked_of.setdefault(bare(kernel.name), tuple(kernel.written)) if is_open or asked else kernel.written
         if [param.type for param in first] != [param.type for param in kernel.written]:
@@ -351,9 +353,9 @@ def kernels_asked_for(
     if request.kernel is not None:
         return [(request.kernel, module[request.kernel])]
     names = module.kernels
-    if len(names) > 1 and (used := _launches(module, None, sizes)):
+    if len(names) > 1 and (used := launches_of(module, None, sizes)):
         by_symbol = {module[name].entry.name: name for launch in reversed(used)
-                     for name in reversed(_names(module, launch))}  # fmt: skip
+                     for name in reversed(kernels_of(module, launch))}  # fmt: skip
         return [(name, module[name]) for name in reversed(by_symbol.values())]
     if len(names) == 1:
         return [(names[0], module[names[0]])]
@@ -362,7 +364,7 @@ def kernels_asked_for(
                           for name, of in template_names(text).items())  # fmt: skip
     allowed = f"--kernel '{names[0]}' --grid 4 --block 256" if names else "a __global__ function"
     if not names and templates:
-        names_of = (shape.kernel for shape in _launches(module, None, sizes))
+        names_of = (shape.kernel for shape in launches_of(module, None, sizes))
         instance = next((name for name in names_of if re.fullmatch(r"[\w:]+\s*(?:<.*>)?", name)), bare(templates))
         instance = instance if "<" in instance else example_of(bare(instance), module.texts)
         allowed = f"an instance by its name, with types of the file: --kernel '{instance}'"
@@ -376,10 +378,10 @@ def left_out(module: LoadedModule, file: Path, sizes: Mapping[str, Number]) -> l
     shapes = [shape for text in module.texts for shape in unreached(text, sizes, module.texts)]
     return list(dict.fromkeys(
         f"{file.name}:{shape.line}: not launched with these numbers: {' '.join(shape.unless.split())} decides otherwise"
-        for shape in shapes if _names(module, shape)))  # fmt: skip
+        for shape in shapes if kernels_of(module, shape)))  # fmt: skip
 
 
-def _names(module: LoadedModule, shape: LaunchShape) -> list[str]:
+def kernels_of(module: LoadedModule, shape: LaunchShape) -> list[str]:
     """The kernels that a launch may mean: those that share its name, ``k(float*, int)``, where there are several."""
     try:
         return [shape.kernel] if module[shape.kernel] else []
@@ -387,7 +389,7 @@ def _names(module: LoadedModule, shape: LaunchShape) -> list[str]:
         return [name for name in module.kernels if name.partition("(")[0] == shape.kernel]
 
 
-def _launches(module: LoadedModule, kernel: str | None, sizes: Mapping[str, Number]) -> list[LaunchShape]:
+def launches_of(module: LoadedModule, kernel: str | None, sizes: Mapping[str, Number]) -> list[LaunchShape]:
     """The launches of a kernel, or of all, in the file and then in its headers."""
     return [shape for text in module.texts for shape in launched(text, kernel, given=sizes, around=module.texts)]
 
@@ -398,7 +400,7 @@ def _shape(
     """The launch of a kernel, numbers of the request known: the first one that is complete."""
     specs = {spec.name: spec for spec in request.args if spec.name}
     numbers = {**sizes, **{name: number for name, spec in specs.items() if (number := spec.number) is not None}}
-    shapes, asked = _launches(module, kernel.name, numbers), dict(numbers)
+    shapes, asked = launches_of(module, kernel.name, numbers), dict(numbers)
     for shape in shapes:
         for param, word in zip(kernel.written, shape.words, strict=False):
             if (spec := specs.get(param.name)) is None:
@@ -407,7 +409,7 @@ def _shape(
             said = {f"{word}.{member.name}": part.number for member, part in zip(param.fields, members, strict=False)}
             said |= {word: spec.number} if word.isidentifier() else {}
             numbers |= {name: number for name, number in said.items() if number is not None}
-    shapes = _launches(module, kernel.name, numbers) if numbers != asked else shapes
+    shapes = launches_of(module, kernel.name, numbers) if numbers != asked else shapes
     wanted = re.sub(r"\s", "", name)
     alike = [shape for shape in shapes if len(shape.arguments) == len(kernel.written)] or shapes
     exact = [shape for shape in alike if re.sub(r"\s", "", shape.kernel) == wanted]
@@ -469,7 +471,7 @@ def _arguments(
 def _argument(param: Parameter, word: str, number: str | int | float, shape: LaunchShape) -> Value | None:
     """An argument as host code passes it; None where it does not say it."""
     if param.is_pointer:
-        return Null.NULL if word in _NULL else _allocated(param, shape, word)
+        return Null.NULL if word in NULL_WORDS else _allocated(param, shape, word)
     if (tensor_map := _mapped(shape.host, word)) is not None:
         return tensor_map
     if _OF_TEXTURES.search(param.type):
@@ -498,10 +500,10 @@ def _ask(
         if asked[param.name]:
             continue
         if word in shape.allocated:
-            array = ArgumentSpec(param.name, _array(param, shape.allocated[word]))
+            array = ArgumentSpec(param.name, array_of_bytes(param, shape.allocated[word]))
             lacks.options = lacks.options.joined(SaidByOptions((array,)))
         elif param.is_pointer or not param.type:
-            lacks.add_array(param, _elements(params, shape, by_largest=bool(beside)), beside)
+            lacks.add_array(param, elements_asked(params, shape, by_largest=bool(beside)), beside)
             lacks.ranges |= {param.name} if _holds_ranges(param, shape.host) else set()
         else:
             lacks.options = lacks.options.joined(SaidByOptions((example(param),)))
@@ -541,7 +543,7 @@ def _allocated(param: Parameter, shape: LaunchShape, word: str) -> ArraySpec | N
 
 def _as_set(param: Parameter, nbytes: int, word: str, host: Host) -> ArraySpec | None:
     """An array of so many bytes, with what host code sets it to; None of structures that it does not."""
-    array = _array(param, nbytes)
+    array = array_of_bytes(param, nbytes)
     if (begin := host.tensors.begun(word)) in MADE:
         return replace(array, fill=FILLS[MADE[begin]])
     if (fill := _held(array.kind, word, host)) is not None:
@@ -618,14 +620,14 @@ def _member(member: Field, word: str, value: str, host: Host) -> Value | None:
             size = host.number(allocated) if (allocated := host.allocation(way)) is not None else None
             if size is not None:
                 return _as_set(Parameter("", f"{member.element}*", member.element), int(size), way, host)
-        return Null.NULL if value in _NULL else None
+        return Null.NULL if value in NULL_WORDS else None
     if (tensor_map := _mapped(host, f"{word}.{member.name}")) is not None:
         return tensor_map
     number = host.number(value) if member.kind and not member.count else None
     return None if number is None else number if member.kind.startswith("float") else int(number)
 
 
-def _elements(params: Sequence[Parameter], shape: LaunchShape, *, by_largest: bool = False) -> int:
+def elements_asked(params: Sequence[Parameter], shape: LaunchShape, *, by_largest: bool = False) -> int:
     """How many elements an array needs, by what bounds the kernel: its integers, or the threads that there are.
     by_largest: by the largest integer alone, as others are asked for.
     """
@@ -662,9 +664,9 @@ def _pointee(param: Parameter) -> str:
     return re.sub(r"\b(?:const|volatile|struct)\b|[*&\s]", "", param.type)
 
 
-def _sample(param: Parameter, elements: int) -> ArraySpec:
+def sample_of(param: Parameter, elements: int) -> ArraySpec:
     """An array of so many elements for a pointer."""
-    return _array(param, elements * (type_bytes(_pointee(param)) or param.element_bytes or 4))
+    return array_of_bytes(param, elements * (type_bytes(_pointee(param)) or param.element_bytes or 4))
 
 
 def _short(param: Parameter) -> str:
@@ -673,7 +675,7 @@ def _short(param: Parameter) -> str:
     return next((short for short, name in TYPES.items() if name == param.element), by_word)
 
 
-def _array(param: Parameter, nbytes: int) -> ArraySpec:
+def array_of_bytes(param: Parameter, nbytes: int) -> ArraySpec:
     """An array of so many bytes for a pointer: floats are random."""
     short = SHORT.get(param.element) or _POINTEES.get(_pointee(param), "b8")
     many = ceil(nbytes * 8 / dtype(TYPES[short]).bits)
@@ -717,62 +719,3 @@ def smaller(
     except (TilewrightError, MemoryError):  # the run itself tells of it
         return request, {}
     return remade(least), {**whole.as_data, "chosen": least, "given": start}
-
-
-def planned(module: LoadedModule, asked: SequenceRequest) -> list[PlannedLaunch]:
-    """The launches of a TOML file's sequence."""
-    random = np.random.default_rng(asked.seed)
-    arrays = {spec.name: spec.made(random) for spec in asked.arrays if spec.name}
-    launches = list[PlannedLaunch]()
-    for request in asked.launches:
-        kernel = kernel_of(module, request)
-        values = arguments_of(kernel, request, random, arrays)
-        launches.append(launch(kernel, *values, pdl=request.pdl, **request.launch))
-    return launches
-
-
-def is_dependent(module: LoadedModule) -> bool:
-    """Does the host code launch a kernel so that it may begin before the last one ends?"""
-    return any(shape.pdl and _names(module, shape) for shape in _launches(module, None, {}))
-
-
-def in_order(
-    module: LoadedModule, file: Path, args: Sequence[ArgumentSpec], sizes: Mapping[str, Number], seed: int, *, pdl: bool
-) -> list[PlannedLaunch]:
-    """The launches of a file, one behind the other. args: by the names that the host code passes. pdl: may each begin
-    before the last one ends? Else those that the host code launches like that.
-
-    Raises ArgumentError for a file without launches, and for what nobody gives.
-    """
-    random = np.random.default_rng(seed)
-    check_sizes(module, file, sizes)
-    arguments = {spec.name: spec.made(random) for spec in args if spec.name}
-    numbers = {**sizes, **{name: value for name, value in arguments.items() if isinstance(value, (int, float))}}
-    shapes = [shape for shape in _launches(module, None, numbers) if _names(module, shape)]
-    lacks, planned = Lacks(), list[PlannedLaunch]()
-    if not shapes:
-        raise ArgumentError(f"{file.name} has no launch", allowed="kernel<<<4, 256>>>(x, n)")
-    for number, shape in enumerate(shapes):
-        kernel = module[shape.kernel]
-        pairs = list(zip(kernel.written, shape.words, shape.arguments, strict=False))
-        for param, word, value in pairs:
-            if param.is_pointer and word not in arguments and word in shape.allocated:
-                arguments[word] = _array(param, shape.allocated[word]).made(random)
-            elif word in _NULL and param.is_pointer:
-                arguments[word] = None
-            elif isinstance(value, str) and word not in arguments:
-                sized = replace(param, name=word)
-                array = ArgumentSpec(word, _sample(sized, _elements(kernel.written, shape)))
-                option = array if param.is_pointer else example(sized)
-                lacks.add(f"{kernel.name}: no value of {param.type} {word}", shape.line, SaidByOptions((option,)))
-        if shape.lacks:
-            lacks.add(f"{kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}", shape.line,
-                      SaidByOptions(sizes=dict.fromkeys(shape.lacks, 1024)))  # fmt: skip
-        if lacks.what:
-            continue
-        values = (arguments[word] if isinstance(value, str) or word in arguments else value for _, word, value in pairs)
-        behind = launch(kernel, *values, grid=shape.grid, block=shape.block, shared_bytes=shape.shared_bytes,
-                      cluster=shape.cluster, pdl=shape.pdl or (pdl and number > 0))  # fmt: skip
-        planned.append(replace(behind, around=replace(host_around(kernel, shape), loop=0)))
-    lacks.check(file)
-    return planned

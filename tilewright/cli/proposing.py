@@ -28,7 +28,7 @@ from tilewright.cli.spreading import spread
 from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.host import Limits
 from tilewright.load import LoadedModule
-from tilewright.load.cu_guards import compares
+from tilewright.load.cu_guards import choice_of, compares, holds_addresses, lets_in, shares
 from tilewright.load.cu_launcher import launcher
 from tilewright.load.cu_launches import launched
 from tilewright.load.cu_tree import bare
@@ -46,10 +46,12 @@ ROOMS = (1 << 18, 1 << 21, 1 << 24)  # elements of an array whose reach is looke
 MANY = 1024  # times a size, by which the CTAs of a launch grow that depend on it
 BLOCKS = (32, 64, 256, 16, 512, 8)  # threads along an axis, where those that are proposed leave shared memory
 SIDES = (32, 128, 256, 16, 512)  # of all sizes, where a launch with the first ones fails
+ADDRESSES = ("int64", "uint64")  # of elements that may be addresses
 NUMBERS = (FILLS["zeros"], FILLS["ramp"])  # of arrays of integers: alike, or all different
 SECONDS, LEAST = 1.5, 16  # of the processor, of a run with larger sizes; and the least that sizes become
 FEWEST = 4  # what a size becomes where a run takes long, of one that decides on no extent of a launch before others
 MOST_SIZE = 1 << 14  # of a size that is made a multiple of the threads of a CTA
+PARTS = 10  # halves of the threads of a CTA: where elements of several sizes are numbered by one index
 ODD, ODD_VECTORS = 3, 16  # how much less than a multiple a size is; where the kernels have vectors
 _VECTORS = re.compile(r"\b(?:u?(?:char|short|int|long)[248]|float[24]|double2|(?:__)?half2|\w*bfloat162)\b|/\s*[48]\b")
 
@@ -152,6 +154,17 @@ class _Proposals:
         options = replace(self.options, sizes=sizes, args=tuple(args))
         return replace(self, options=options, has_smaller=options != self.options).possible()
 
+    def check_addresses(self) -> None:
+        """Raises ArgumentError where the only kernel takes addresses from an array of integers that is proposed."""
+        launch = self.launch()
+        kernel, names = kernel_of(self.module, launch.request), self.names_of(launch)
+        for param in kernel.written:
+            if param.element in ADDRESSES and param.name in names and holds_addresses(
+                    self.module.texts, launch.request.kernel or "", param.name):  # fmt: skip
+                what = f"not judged: {kernel.name} takes addresses from {param.name}, and nobody says of what"
+                allowed = "a list of pointers, as float* const*, which takes a list of arrays"
+                raise ArgumentError(what, given=f"{param.type} {param.name}", allowed=allowed)
+
     def spread(self) -> _Proposals:
         """The same with strides that let no rows meet."""
         kernel = kernel_of(self.module, self.launch().request)
@@ -166,11 +179,23 @@ class _Proposals:
         return {name for name in names if name in proposed or launch.around.words.get(name, "") in proposed}
 
     def rounded(self) -> dict[str, tuple[int, int]]:
-        """The sizes that host code rounds up to whole CTAs, each with a multiple of what it is rounded to, and that."""
-        sizes = {name: size for name, size in self.options.sizes.items()
-                 if name in self.of_grid and not _is_divided(name, self.module.texts)}  # fmt: skip
+        """The sizes that host code rounds up to whole CTAs, each with a multiple of what it is rounded to, and that; 0
+        of sizes whose product alone it rounds up.
+        """
+        sizes = {name: size for name, size in self.options.sizes.items() if name in self.of_grid
+                 and not _is_divided(name, self.module.texts) and not self._is_shared_out(name)}  # fmt: skip
         multiples = {name: self._multiple(name, size) for name, size in sizes.items()}
-        return {name: multiple for name, multiple in multiples.items() if multiple is not None}
+        alone = {name: multiple for name, multiple in multiples.items() if multiple is not None}
+        return alone or {name: (size, 0) for name, size in self._together(sizes).items()}
+
+    def _together(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Two sizes of which host code rounds up the product with others, where a CTA has less than one of them."""
+        whole = prod(self.grid())
+        pair = [name for name, size in sizes.items() if prod(self.grid(**{name: 2 * size})) == 2 * whole > 0][:2]
+        exact = whole * prod((sizes[name] - ODD) / sizes[name] for name in pair)
+        least = prod(self.grid(**{name: sizes[name] - ODD for name in pair}))
+        is_rounded = len(pair) == 2 and exact != int(exact) and least == int(exact) + 1
+        return {name: sizes[name] for name in pair} if is_rounded else {}
 
     def _multiple(self, name: str, size: int) -> tuple[int, int] | None:
         """A number from ``size`` on with which one more takes more CTAs, where a CTA has a thread for each, or for a
@@ -182,6 +207,27 @@ class _Proposals:
             self.read[place] = next(self._widths(name, size, block), None)
         width: int | None = self.read[place]
         return None if width is None else (_multiple(size, width), width)
+
+    def _is_shared_out(self, name: str) -> bool:
+        """Do texts divide a size by another one, as channels by groups, which is then to divide it?"""
+        texts = self.module.texts
+        others = {word for other in self.options.sizes if other != name for word in self.words(other)}
+        return any(shares(texts, word, others - self.words(name)) for word in self.words(name))
+
+    def words(self, name: str) -> set[str]:
+        """What a size is called: by the host code, and by the only kernel, whose numbers it alone decides."""
+        place = "words", self.only, name
+        if place not in self.read:
+            try:
+                args, size = self.launch().request.args, self.options.sizes[name]
+                larger = self.launch(**{name: 2 * size}).request.args
+                names = {spec.name for spec, other in zip(args, larger, strict=True)
+                         if (spec.number, other.number) == (size, 2 * size) and spec.name}  # fmt: skip
+            except TilewrightError:
+                names = set()
+            self.read[place] = {name, *names}
+        words: set[str] = self.read[place]
+        return words
 
     def _decides_grid(self, name: str) -> bool:
         """Does a size decide how many CTAs the only launch has?"""
@@ -197,7 +243,9 @@ class _Proposals:
             return
         threads = sorted({prod(block), *block} - {1})
         vectors = (1, 2, 4, 8) if self.has_vectors else (1,)
-        for width in dict.fromkeys(vector * many for vector in vectors for many in threads):
+        wholes = [vector * many for vector in vectors for many in threads]
+        parts = [prod(block) >> shift for shift in range(1, PARTS) if not prod(block) % (1 << shift)]
+        for width in dict.fromkeys([*wholes, *(part for part in parts if part > 1)]):
             multiple = _multiple(size, width)
             if multiple > MOST_SIZE:
                 break
@@ -274,6 +322,9 @@ def _with_ways(proposals: _Proposals) -> list[Launched]:
         if not lacks.what:
             break
         options = proposals.options.joined(lacks.proposed())
+        choices = {name: choice_of(proposals.module.texts, name) for name in options.sizes}
+        chosen = {name: choice for name, choice in choices.items() if choice is not None}
+        options = replace(options, sizes={**options.sizes, **chosen})
         proposals = replace(proposals, options=options, of_grid=proposals.of_grid | lacks.of_grid,
                             of_block=proposals.of_block | lacks.of_block,
                             of_shared=proposals.of_shared | lacks.of_shared).possible()  # fmt: skip
@@ -307,6 +358,7 @@ def _ways(proposals: _Proposals, clock: KernelClock) -> Iterator[Launched]:
     others. clock: of its kernel.
     """
     proposals = replace(proposals, clock=clock).possible()
+    proposals.check_addresses()
     while True:
         try:
             sized = _sized(proposals)
@@ -360,14 +412,23 @@ class _Sized:
 
     @cached_property
     def odd(self) -> dict[str, int]:
-        """The same, a little less."""
-        by = ODD_VECTORS if self.proposals.has_vectors else ODD
-        return {name: size - by for name, size in self.multiples.items()}
+        """The same, a little less, and no two of them by as much: what takes one for the other is told. Where kernels
+        have vectors, rows are odd of which a CTA has few, and what lies in a row is not.
+        """
+        less = ODD_VECTORS if self.proposals.has_vectors else ODD
+        odd, few = dict[str, int](), dict[str, int]()
+        for name, (size, rounded) in self.rounded.items():
+            width = rounded or ODD + 1
+            step = ODD if width < ODD_VECTORS and not few else less
+            few |= {name: width} if width < ODD_VECTORS else {}
+            by = step * (1 + len(odd)) if step * (1 + len(odd)) < min(width, size // 2) else min(step, width - 1)
+            odd[name] = size - by
+        return odd
 
     @cached_property
     def unguarded(self) -> dict[str, int]:
         """Those that the kernel is handed and compares with nothing, and what they are multiples of."""
-        return {name: width for name, (_, width) in self.rounded.items() if self._is_unguarded(name)}
+        return {name: width for name, (_, width) in self.rounded.items() if width and self._is_unguarded(name)}
 
     def _is_unguarded(self, name: str) -> bool:
         """Does neither the kernel compare this size, nor another one what it is called? One that is handed in vain is
@@ -388,10 +449,40 @@ class _Sized:
                   for _, kernel in self.proposals.kernels}  # fmt: skip
         return any(compares(module.texts, name, alike) for name, alike in others.items() if alike)
 
+    @cached_property
+    def beyond(self) -> dict[str, int]:
+        """The lengths of arrays of floats that the launch reaches further than a size says which decides on the grid:
+        by one place, where a guard lets an index be as large as the size and nothing speaks of one more; or by a whole
+        CTA, where there is always one more than are needed, ``n / 256 + 1``, and no guard at all.
+        """
+        proposals, kernel = self.proposals, kernel_of(self.proposals.module, self.launch.request)
+        params, lengths = {param.name: param for param in kernel.written}, dict[str, int]()
+        names = proposals.of_grid - proposals.of_block - self.rounded.keys()
+        for name, size in proposals.options.sizes.items():
+            larger = {**self.sizes, name: 2 * size}
+            if name not in names or not proposals.grid(**larger):
+                continue
+            grown = self._filled(proposals.launch(**larger))
+            named = zip(self.launch.request.args, grown.request.args, strict=True)
+            words = {word for spec, other in named if spec.name in params
+                     for word in _differing(spec, other, params[spec.name])}  # fmt: skip
+            texts, title = proposals.module.texts, self.launch.request.kernel or ""
+            by = 1 if lets_in(texts, title, words | {name}) else prod(self.launch.request.block or ())
+            if by > 1 and (not words or compares(texts, title, words)):
+                continue
+            reach, wider = self.look.reach, self._look(grown).reach
+            for array, length in reach.items():
+                more = wider.get(array, 0) - length
+                if more >= size and not more % size and length == more + more // size * by:
+                    lengths[array] = more
+        floats = {param.name for param in kernel.written if param.is_pointer and "f" in _kind(self.launch, param.name)}
+        return lengths if lengths and lengths.keys() <= floats else {}
+
     @property
     def sizes(self) -> dict[str, int]:
         """The sizes that host code rounds up: multiples where no guard is."""
-        return {**self.odd, **{name: self.multiples[name] for name in self.unguarded}}
+        kept = {name for name, (_, width) in self.rounded.items() if not width and self._is_unguarded(name)}
+        return {**self.odd, **{name: self.multiples[name] for name in kept | self.unguarded.keys()}}
 
     @cached_property
     def whole(self) -> Launched:
@@ -418,7 +509,7 @@ class _Sized:
 
     def proposed(self) -> Launched:
         """The launch with such arrays, which says what of it is proposed."""
-        launch = self._with_lengths(self.launch, self.look.reach, self.sizes)
+        launch = self._with_lengths(self.launch, {**self.look.reach, **self.beyond}, self.sizes)
         if not self.unguarded or not self.look.is_known:
             return launch
         other = self._filled(self.proposals.launch(**self.odd))
@@ -483,6 +574,12 @@ class _Sized:
             raise clock.spent() from None
         lengths = {name: max(1, -(-reach.ends.get(name, 0) // array.itemsize)) for name, array in asked.items()}
         return _Look(lengths, coverage.as_data)
+
+
+def _kind(launch: Launched, name: str) -> str:
+    """The type of the elements of an argument's array, "" of any other argument."""
+    values = (spec.value for spec in launch.request.args if spec.name == name)
+    return next((value.kind for value in values if isinstance(value, ArraySpec)), "")
 
 
 def _differing(spec: ArgumentSpec, other: ArgumentSpec, param: Parameter | Field) -> Iterator[str]:

@@ -34,6 +34,18 @@ class SourceText:
         """What a line says, without brackets: an `elif` is an `else` with an `if`."""
         return self.code(line).translate(_MARKS).replace("elif ", "else if ").split()
 
+    def parts_of(self, array: str, line: int) -> set[str]:
+        """The names by which a line has elements of an array: its own, or of pointers that the text makes of it."""
+        named = {part.split()[-1] for part in self._spaced(line).split("[")[:-1] if part.split()}
+        settings = (self._spaced(before).split("=", 1) for before in range(1, line) if "=" in self.code(before))
+        pointers = {left.split()[-1] for left, right in settings if "*" in left and array in right.split()}
+        return named & {array, *pointers}
+
+    def _spaced(self, line: int) -> str:
+        """A line, its names between blanks."""
+        marks = (mark if mark.isalnum() or mark in "_[=" else " * " if mark == "*" else " " for mark in self.code(line))
+        return "".join(marks)
+
     def indent(self, line: int) -> int:
         """Blanks in front of a line."""
         return len(self.lines[line - 1]) - len(self.lines[line - 1].lstrip())

@@ -40,6 +40,88 @@ def compares(texts: Sequence[str], kernel: str, names: Collection[str]) -> bool 
     return True  # of a kernel that is not seen nothing is sure
 
 
+def lets_in(texts: Sequence[str], kernel: str, names: Collection[str]) -> bool:
+    """Does a kernel let an index be as large as a size, ``if (i <= n)`` or ``if (i > n) return``, in texts that speak
+    of no ``n + 1`` that would be meant? names: what hold the size.
+    """
+    listed = "|".join(map(re.escape, names))
+    one_more = re.compile(rf"\b(?:{listed})\s*\+\s*1\b|\b1\s*\+\s*(?:{listed})\b")
+    if not names or any(one_more.search(text) for text in texts):
+        return False
+    for tree, node in kernel_nodes(texts, bare(kernel)):
+        for compared in below(node, "binary_expression"):
+            sides = [compared.child_by_field_name(side) for side in ("left", "operator", "right")]
+            left, operator, right = (tree.of(side) if side is not None else "" for side in sides)
+            if (operator in ("<=", ">") and right in names and left.isidentifier()) or (
+                operator in (">=", "<") and left in names and right.isidentifier()
+            ):
+                return _is_condition(compared)
+    return False
+
+
+def holds_addresses(texts: Sequence[str], kernel: str, name: str) -> bool:
+    """Does a kernel make pointers of the elements of an array: ``(const float*)ptrs[i]``?"""
+    cast = re.compile(rf"\*\s*(?:(?:const|__restrict__)\s*)*(?:>\s*\(|\))\s*{re.escape(name)}\s*\[")
+    return any(cast.search(tree.of(node)) for tree, node in kernel_nodes(texts, bare(kernel)))
+
+
+def shares(texts: Sequence[str], name: str, others: Collection[str]) -> bool:
+    """Do texts divide a number by one of others, ``channels / groups``, rounding it up by nothing?"""
+    listed = "|".join(re.escape(other) for other in others if other.isidentifier())
+    divided = re.compile(rf"(?<![\w.)])(?<![/%])(?<![/%]\s){re.escape(name)}\s*[/%]\s*(?:{listed})\b(?!\s*[+(.])")
+    return bool(listed) and any(divided.search(text) for text in texts)
+
+
+def choice_of(texts: Sequence[str], name: str) -> int | None:
+    """The first constant that texts compare a number with, where they do nothing else with it but hand it on, as with
+    the number of an axis or of a mode: ``if (axis == 1)``, ``case 1:``. None of any other number.
+    """
+    if not name.isidentifier():
+        return None
+    constants = list[int]()
+    for text in texts:
+        tree = tree_of(text) if name in text else None
+        for node in below(tree.root, "identifier") if tree is not None else ():
+            if tree is None or tree.of(node) != name:
+                continue
+            chosen = _compared_with(tree, node)
+            if chosen is None and not _is_handed(node):
+                return None
+            constants += chosen or []
+    return constants[0] if constants else None
+
+
+def _compared_with(tree: Tree, node: Node) -> list[int] | None:
+    """The constants with which a switch, or a comparison for equality, compares a name; None of any other place."""
+    above = node.parent
+    while above is not None and above.type in ("parenthesized_expression", "condition_clause"):
+        node, above = above, above.parent
+    if above is not None and above.type == "switch_statement" and above.child_by_field_name("condition") == node:
+        cases = (case.child_by_field_name("value") for case in below(above, "case_statement"))
+        return [int(tree.of(value)) for value in cases if value is not None and tree.of(value).isdigit()]
+    if above is None or above.type != "binary_expression":
+        return None
+    operator = above.child_by_field_name("operator")
+    if operator is None or tree.of(operator) not in ("==", "!="):
+        return None
+    sides = (above.child_by_field_name(side) for side in ("left", "right"))
+    words = [tree.of(side) for side in sides if side is not None and side != node]
+    return [int(word) for word in words] if all(word.isdigit() for word in words) else None
+
+
+def _is_handed(node: Node) -> bool:
+    """Is a name declared, or an argument of a call or a launch?"""
+    return node.parent is not None and node.parent.type in ("parameter_declaration", "argument_list", "init_declarator")
+
+
+def _is_condition(node: Node) -> bool:
+    """Does a comparison stand in the condition of a branch, and not in that of a loop?"""
+    above = node.parent
+    while above is not None and above.type in ("binary_expression", "parenthesized_expression", "condition_clause"):
+        above = above.parent
+    return above is not None and above.type == "if_statement"
+
+
 def kernel_nodes(texts: Sequence[str], name: str) -> Iterator[tuple[Tree, Node]]:
     """The definitions of a kernel, by its bare name, in their trees."""
     for text in texts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from linecache import getlines
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ _ZERO = r"(?:\(\w[\w ]*\))?\(?[-+]?0*\.?0+(?:\.0*)?[uUlLfF]*\)?"
 _NONE_LEFT = r"~0[uUlL]*|-1|0x[fF]{8}(?:[fF]{8})?[uUlL]*"
 _KEEPS = {"add": _ZERO, "sub": _ZERO, "or": _ZERO, "xor": _ZERO, "and": _NONE_LEFT}  # operands that change nothing
 _SPARED = re.compile(r"min|max|exch|cas|or|and", re.IGNORECASE)
+_COUNTS = ("add", "inc")
 _OPERATION = re.compile(r"atomic_?(?:fetch_?)?([a-z]+)", re.IGNORECASE)
 
 
@@ -30,6 +31,34 @@ def spares(read: Span | None, atomic: Span | None) -> bool:
     tree = tree_of("".join(getlines(atomic.file)))
     lines = {span.line for span in _through(read) if span.file == atomic.file}
     return any(_changes_nothing(call, tree) or _is_guarded(call, lines, tree) for call in _atomics(atomic, tree))
+
+
+def is_only_counted(texts: Sequence[str], variable: str) -> bool:
+    """Do texts name a variable of the device in its declaration, and else in atomics alone that count on?"""
+    uses = [use for text in texts if variable in text for use in _uses(tree_of(text), variable)]
+    return bool(uses) and all(operation in _COUNTS for operation in uses if operation is not None)
+
+
+def _uses(tree: Tree, variable: str) -> Iterator[str | None]:
+    """The atomics that a variable is handed to, "" for any other use; None of its declaration."""
+    for node in below(tree.root, "identifier"):
+        if tree.of(node) != variable:
+            continue
+        above = node
+        while above.parent is not None and above.parent.type in ("array_declarator", "init_declarator"):
+            above = above.parent
+        if above.parent is not None and above.parent.type == "declaration":
+            yield None
+            continue
+        call = next((outer for outer in _above(node) if outer.type == "call_expression"), None)
+        yield _operation(call, tree) if call is not None else ""
+
+
+def _above(node: Node) -> Iterator[Node]:
+    above = node.parent
+    while above is not None:
+        yield above
+        above = above.parent
 
 
 def _through(span: Span) -> Iterator[Span]:

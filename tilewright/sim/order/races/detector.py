@@ -347,8 +347,8 @@ class Tickets:
                 keep_newest(own, OBSERVATIONS)
 
     def clash_of(self, access: AccessRecord, found: Candidates) -> tuple[Clash | None, Pairs]:
-        """As `clash_of` of earlier writes; where all of them come before numbers that were taken earlier, a plain access
-        is a warning, and a volatile read, which no L1 answers, is right.
+        """As `clash_of` of earlier writes; where all of them come before numbers that were taken earlier, a plain
+        access is a warning, and a volatile read, which no L1 answers, is right.
         """
         clash, pairs = clash_of(access, found, with_writer=True)
         sem, reads = access.site.how.sem, not access.site.write

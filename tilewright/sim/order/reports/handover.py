@@ -250,11 +250,11 @@ class Witness:
             if not self._has_published(clash, tells, clash.earlier[1], other.time):
                 if self._has_published(clash, tells, tells.thread, other.time):
                     return _meeting(_warps(other, clash.earlier), tells.thread, first, tells.line)
-                return _fenced(scope, "before", tells.line)
+                return _fenced(scope, "before", tells.line, first)
             row, knower = clash.later[0] - wave.first, int(clash.access.clocks.knower[heard.thread])
             if clash.access.clocks.is_known(row, knower, *clash.earlier, other.time):
                 return _meeting(_warps(clash.access.record, clash.later), heard.thread, heard.line, last)
-            return _fenced(scope, "after", heard.line)
+            return _fenced(scope, "after", heard.line, last)
         return None
 
     def _has_published(self, clash: Clash, told: _Flag, thread: int, time: int) -> bool:
@@ -291,7 +291,12 @@ class Witness:
         yield from sorted(found, key=lambda flag: -flag.time)
 
 
-def _fenced(scope: str, where: str, line: int) -> Told:
+def _fenced(scope: str, where: str, line: int, access: int) -> Told:
+    """A fence before or after a line, beside an access of another one, or of the same."""
+    if line == access:
+        both = "the access and what tells of it" if where == "before" else "what hears of it and the access"
+        text = told("{} between {}, both in line {}", fence(scope), both, line)
+        return advised(text, "fence", scope, (line,), fence(scope), ())
     text = told("{}", fence(scope, where, line))
     return advised(text, "fence", scope, (line,) if where == "before" else (line, line + 1), fence(scope))
 

@@ -18,6 +18,7 @@ from tilewright.explain import (
     move,
     place_of,
 )  # fmt: skip
+from tilewright.explain.source import SourceText
 from tilewright.explain.steps import BARRIERS
 from tilewright.ir import Binary, Cast, Stmt, Store
 from tilewright.isa import INSTRUCTIONS
@@ -296,7 +297,7 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
         _paired_up(clash, witness)
         or overlap(program, clash)
         or (witness.missing_step(clash, scope) if compiled and stronger and far else None)
-        or (stronger if far or not counts or guards(program, clash) else None)
+        or (stronger if (far and not _adds(clash, other)) or not counts or guards(program, clash) else None)
     )
     hint = hint or ((text.handover(first, then, scope) or too_early(clash)) if other else None)
     hint = hint or (witness.missing_step(clash, scope) if compiled else None)
@@ -314,8 +315,24 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
         return told("{}", Term("no barrier", (kind,)))
     if clash.at_once:
         return told("{}", only_if(cta=False, thread=True)) if clash.site.op == "ptx.mbarrier.init" else APART
-    hint = _ordered(program, clash, first, then) or stronger
+    hint = _with_places(program, clash, _ordered(program, clash, first, then) or stronger)
     return either(hint, *moved.remedy.ways) if hint and moved is not None and moved.remedy is not None else hint
+
+
+def _with_places(program: Subject, clash: Clash, hint: str | None) -> str | None:
+    """The hint, and another place for one of two parts of an array, where the text takes them for different ones."""
+    first, then = clash.other.site.at if clash.other is not None else None, clash.site.at
+    if not hint or first is None or then is None or not program.kernel.compiled or clash.access.places.is_global:
+        return hint
+    array = buffer_name(program, clash.site, clash.access.shown_address(clash.lane)) or ""
+    text = SourceText.around(first, then)
+    parts = [text.parts_of(array, at.line) for at in (first, then)] if text is not None else []
+    if [len(names) for names in parts] != [1, 1] or parts[0] == parts[1]:
+        return hint
+    (earlier,), (later,) = parts
+    other = "another place in {} for one of them"
+    both = told("{}; or, where {} and {} are not to share it, " + other, hint, earlier, later, array)
+    return Told(both.parts, hint.remedy if isinstance(hint, Told) else None)
 
 
 def _paired_up(clash: Clash, witness: Witness) -> str | None:
@@ -337,6 +354,12 @@ def _counts(one: Site, other: Site) -> bool:
     weak, strong = sorted((one, other), key=lambda site: site.how.sem != "weak")
     counts = strong.how.atomic or strong.how.by_unit
     return weak.how.sem == "weak" and counts and not (weak.polls or strong.polls or strong.compared)
+
+
+def _adds(clash: Clash, other: Site | None) -> bool:
+    """Do other threads still add to what is read plainly, which no strength of the read waits for?"""
+    pair = sorted((clash.site, other), key=lambda site: site.how.atomic) if other is not None else []
+    return bool(pair) and _counts(*pair) and not pair[0].write and not pair[1].shows
 
 
 def _update(program: Subject, clash: Clash) -> str:

@@ -1,0 +1,59 @@
+"""What `tilewright check` proposes for numbers that are no extents: axes and modes, and counts that divide others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.commands import verdicts_on
+
+ALONG = """
+__global__ void sums(const float* x, float* out, int rows, int cols, int along) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (along == 1) {
+        if (i >= rows) return;
+        for (int k = 1; k < cols; k++) out[i * cols + k] = x[i * cols + k] + x[i * cols + k - 1];
+    } else {
+        if (i >= cols) return;
+        for (int k = 1; k < rows; k++) out[k * cols + i] = x[k * cols + i] + USED;
+    }
+}
+void host(const float* x, float* out, int rows, int cols, int along) {
+    sums<<<((along == 1 ? rows : cols) + 127) / 128, 128>>>(x, out, rows, cols, along);
+}
+"""
+CHANNELS = """
+__global__ void mixed(const float* x, float* out, int n, int channels, int groups, int side) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i GUARD n * channels * side) return;
+    int c = i / side % channels, b = i / side / channels, many = channels / groups;
+    out[(b * channels + c % many * groups + c / many) * side + i % side] = x[i];
+}
+void host(const float* x, float* out, int n, int channels, int groups, int side) {
+    mixed<<<(n * channels * side + 255) / 256, 256>>>(x, out, n, channels, groups, side);
+}
+"""
+
+
+def sizes(text: str, tmp_path: Path) -> tuple[str, dict[str, int]]:
+    (one,) = verdicts_on(text, tmp_path)
+    said = [option.split()[1].split("=") for option in one["proposed"] if option.startswith("--size")]
+    return one["status"], {name: int(value) for name, value in said}
+
+
+@pytest.mark.parametrize(("used", "along"), [("x[i]", 1), ("along", 64)])
+def test_a_number_that_is_only_compared_with_constants_is_one_of_these(used: str, along: int, tmp_path: Path) -> None:
+    assert sizes(ALONG.replace("USED", used), tmp_path)[1]["along"] == along
+
+
+def test_groups_divide_what_they_are_of_and_other_sizes_are_odd(tmp_path: Path) -> None:
+    status, numbers = sizes(CHANNELS.replace("GUARD", ">="), tmp_path)
+
+    assert status == "clean"
+    assert (numbers["groups"], numbers["channels"] % numbers["groups"]) == (4, 0)
+    assert numbers["n"] * numbers["channels"] * numbers["side"] % 256
+
+
+def test_one_too_many_of_a_product_is_told(tmp_path: Path) -> None:
+    assert sizes(CHANNELS.replace("GUARD", ">"), tmp_path)[0] == "wrong"
