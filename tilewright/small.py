@@ -18,7 +18,7 @@ import numpy as np
 
 from tilewright import ir
 from tilewright.dtypes import dtype
-from tilewright.errors import Span, TilewrightError
+from tilewright.errors import SimulationError, Span, TilewrightError
 from tilewright.load import LoadedKernel
 from tilewright.records import replace
 from tilewright.trials import variables_of
@@ -111,10 +111,15 @@ def _stored(buffer: ir.Buffer, stmt: ir.Stmt) -> ir.Body | None:
     return (ir.Store(place, stmt.value, at=stmt.at),)
 
 
-def coverage_of(launch: Launch, also: Callable[[Program], object] = lambda program: None,
-                limits: Limits | None = None) -> Coverage:  # fmt: skip
+def coverage_of(
+    launch: Launch,
+    also: Callable[[Program], object] = lambda program: None,
+    limits: Limits | None = None,
+    spares: Callable[[SimulationError], bool] = lambda error: False,
+) -> Coverage:
     """What a launch reaches, by a run on copies of its arguments that looks at bounds alone; variables of the device
-    stay as they are. also: gets the program before. limits: of the run. Raises what the run raises.
+    stay as they are. also: gets the program before. limits: of the run. Raises what the run raises, but errors that
+    are spared.
     """
     kernel, args, shape = launch
     marks, reached = _Marks(), set[tuple[int, str]]()
@@ -128,6 +133,9 @@ def coverage_of(launch: Launch, also: Callable[[Program], object] = lambda progr
     variables = variables_of(kernel)
     try:
         kernel.changed(marks.marked)._run_watched(args, shape, frozenset({"bounds"}), watch, limits)
+    except SimulationError as error:
+        if not spares(error):
+            raise
     finally:
         kernel.module._put_globals(variables)
     return Coverage(frozenset(reached), tuple(marks.blocks))

@@ -501,3 +501,37 @@ def test_a_launch_that_nothing_says_is_asked_for_where_nothing_is_proposed(tmp_p
     assert code == 2
     assert "scaled is not launched" in error
     assert "--grid 4 --block 256" in error
+
+
+COUNTS = """
+__global__ void counts(const int* ids, int* many, int n, int vocabulary) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && ids[i] >= 0 && ids[i] < vocabulary) atomicAdd(&many[ids[i]], 1);
+}
+"""
+CAUSAL = """
+#define BLOCK 128
+__global__ void causal(const float* x, const float* w, float* y, int n) {
+    __shared__ float tile[BLOCK + 3];
+    int i = blockIdx.x * BLOCK + threadIdx.x, t = threadIdx.x;
+    if (t < 3) tile[t] = i >= 3 && i - 3 < n ? x[i - 3] : 0.f;
+    tile[t + 3] = i < n ? x[i] : 0.f;
+    __syncthreads();
+    float sum = 0;
+    for (int k = 0; k < 4; k++) sum += w[k] * tile[t + k];
+    if (i < n) y[i] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize(("text", "right", "wrong", "kind"), [
+    (COUNTS, "atomicAdd(&many[ids[i]], 1)", "many[ids[i]] += 1", "races"),
+    (CAUSAL, "i >= 3 && i - 3 < n", "i - 3 < n", "bounds"),
+], ids=["equal numbers in an array", "in front of an array"])  # fmt: skip
+def test_what_longer_arrays_and_other_numbers_do_not_mend_is_told(
+    text: str, right: str, wrong: str, kind: str, tmp_path: Path
+) -> None:
+    assert verdict(text, tmp_path)["status"] == "clean"
+
+    told = verdict(text.replace(right, wrong), tmp_path)
+    assert (told["status"], told["findings"][0]["kind"]) == ("wrong", kind)

@@ -35,10 +35,18 @@ def extents(text: str, kernel: str = "k") -> tuple[str, str, str]:
         (f"{INDEX} b[i] = a[i];", "ctas, 1, 1", "threads, 1, 1"),
         (f"{BOTH} if (row < m && col < n) b[row * n + col] = 0;",
          "((n) + threads - 1) / threads, ((m) + threads_y - 1) / threads_y, 1", "threads, threads_y, 1"),
-        (f"{BOTH} b[row * n + col] = 0;", "n / threads, ctas_y, 1", "threads, threads_y, 1"),
+        (f"{BOTH} b[row * n + col] = 0;", "(n) / threads, ctas_y, 1", "threads, threads_y, 1"),
         (f"{TILES} b[threadIdx.x] = t[threadIdx.x][threadIdx.y];", "ctas, 1, 1", "16, 16, 1"),
         ("__shared__ float s[128]; int t = threadIdx.x; s[t] = a[t]; b[t] = s[127 - t];", "ctas, 1, 1", "128, 1, 1"),
         ("__shared__ float s[32]; s[threadIdx.x / 32] = 1; b[0] = s[threadIdx.x];", "ctas, 1, 1", "threads, 1, 1"),
+        ("__shared__ float s[33]; s[threadIdx.x] = 1;", "ctas, 1, 1", "32, 1, 1"),  # one more in each row
+        ("constexpr int T = 64; __shared__ float s[T]; s[threadIdx.x] = 1;", "ctas, 1, 1", "64, 1, 1"),
+        ("const int T = 32, R = 8; __shared__ float t[T][T + 1]; for (int j = 0; j < T; j += R) "
+         "t[threadIdx.y + j][threadIdx.x] = a[j];", "ctas, 1, 1", "32, 8, 1"),
+        ("int warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32; if (warp < n) b[warp] = 0;",
+         "((n) * 32 + threads - 1) / threads, 1, 1", "threads, 1, 1"),
+        ("int row = blockIdx.x * 4 + (threadIdx.x >> 5); if (row >= n) return; b[row] = 0;",
+         "((n) * 32 + threads - 1) / threads, 1, 1", "threads, 1, 1"),
     ],
 )  # fmt: skip
 def test_guards_and_shared_arrays_say_how_many_ctas_and_threads_there_are(body: str, grid: str, block: str) -> None:
@@ -51,7 +59,7 @@ def test_bounds_constants_and_dynamic_shared_memory_count() -> None:
     )
     assert extents(bounded) == ("ctas, 1, 1", "96, 1, 1", "shared_bytes")
 
-    halo = HALO + HEAD.format(body="__shared__ float s[BLOCK + 2]; s[threadIdx.x + 1] = a[threadIdx.x];")
+    halo = HALO + HEAD.format(body="__shared__ float s[BLOCK + 2]; s[threadIdx.x] = a[threadIdx.x];")
     assert extents(halo) == ("ctas, 1, 1", "BLOCK, 1, 1", "0")
 
     template = "template <typename T, int THREADS> " + HEAD.format(

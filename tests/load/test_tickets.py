@@ -51,6 +51,21 @@ def test_fences_before_the_atomics_alone_are_a_warning(afterwards: str) -> None:
     assert all("a fence belongs behind that atomic, too" in each for each in found)
 
 
+def volatile_warnings(before: str) -> list[str]:
+    """Of the same, where the last block reads by volatile loads what was stored plainly."""
+    text = SUM.replace("? part[threadIdx.x]", "? ((volatile int*)part)[threadIdx.x]").replace("BEFORE", before)
+    text = text.replace("BEHIND", "").replace("LAST", LAST).replace("AFTERWARDS", "*out")
+    args = np.arange(128, dtype=np.int32), np.zeros(4, np.int32), np.zeros(1, np.int32)
+    return tw.load_cu(text, target="sm_80")["sum"].simulate(*args, grid=4, block=32).warnings
+
+
+def test_volatile_reads_behind_a_number_need_no_fence_of_their_own() -> None:
+    assert volatile_warnings(FENCE) == []
+
+    with pytest.raises(SimulationError, match="race: volatile load reads element"):
+        volatile_warnings("")
+
+
 @pytest.mark.parametrize(
     ("before", "behind", "last"),
     [("", FENCE, LAST), ("", "", LAST), (BLOCK, BLOCK, LAST), (FENCE, "", "true"), (FENCE, "", "number >= 2")],

@@ -37,7 +37,7 @@ from tilewright.cli.launching import (
     zeros_for_ramps,
 )
 from tilewright.cli.options import extents
-from tilewright.cli.proposing import with_launchers, with_proposals
+from tilewright.cli.proposing import with_proposals
 from tilewright.cli.sequencing import ProposedOrder, in_order, is_dependent, planned, proposed_orders, waits
 from tilewright.errors import ArgumentError, Span, TilewrightError
 from tilewright.explain import BUILDS, COMMAND, WAITING, Finding, parse_idioms, reworded
@@ -192,10 +192,7 @@ def _by_host_code(
 
     Raises TilewrightError where none can.
     """
-    read: Callable[..., list[Launched]] = partial(as_launched, module, file=asked.file, sizes=sizes)
-    if asked.propose:
-        apart = with_launchers(module, line, asked.file, sizes)
-        read = partial(with_proposals, module, file=asked.file, sizes=sizes, apart=apart)
+    read = partial(with_proposals if asked.propose else as_launched, module, file=asked.file, sizes=sizes)
     refused = dict(module.refused) if line.kernel is None else {}
     try:
         launches = read(request=line)
@@ -472,15 +469,21 @@ class LaunchCheck:
         if not self.launch.proposed.args:
             return self.with_integers()
         begin = self._from_here()
-        first = told = self._run()
-        check = self
-        for other in others if not first.verdict and not _has_update(first.verdict) else ():
+        first = self._run()
+        for other in others if not _has_update(first.verdict) else ():
             check = replace(self, launch=other)
             begin()
-            told = check._run()
-            if told.verdict or _has_update(told.verdict):
+            told = check._quick()._run() if first.verdict else check._run()
+            if first.verdict and _has_update(told.verdict):
+                begin()
+                told = check._run()
+            if _has_update(told.verdict) or (told.verdict and not first.verdict):
                 return check._told(told)
         return self._told(first)
+
+    def _quick(self) -> LaunchCheck:
+        """The same in one build, and without what is said besides."""
+        return replace(self, policy=replace(self.policy, both=False), profile=None, gpu=False)
 
     def with_integers(self) -> Verdict:
         """The verdict on a launch of host code with small integers in the arrays that this fills with numbers which
@@ -489,9 +492,8 @@ class LaunchCheck:
         """
         zeros = replace(self.with_args(zeros_for_ramps), is_known=False)
         has_ramps = zeros.request.args != self.request.args
-        look = replace(zeros, policy=replace(self.policy, both=False), profile=None, gpu=False)
         checks, begin = [self, *([zeros] * has_ramps)], self._from_here()
-        if has_ramps and _has_update(look._run().verdict):
+        if has_ramps and _has_update(zeros._quick()._run().verdict):
             checks = [zeros]
         arrays = (self.handed, *([Handed()] * (not self.handed.is_sure)))
         ways = [replace(check, handed=handed) for handed in arrays for check in checks]

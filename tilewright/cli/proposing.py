@@ -10,8 +10,9 @@ size is a multiple, and what such a one does with any other size is looked at be
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import prod
@@ -25,7 +26,7 @@ from tilewright.cli.arguments import Request, arguments_of, kernel_of
 from tilewright.cli.clock import KernelClock
 from tilewright.cli.launching import INTEGERS, Lacks, Launched, Named, check_sizes, kernels_asked_for, launches_said
 from tilewright.cli.spreading import spread
-from tilewright.errors import ArgumentError, TilewrightError
+from tilewright.errors import ArgumentError, SimulationError, TilewrightError
 from tilewright.host import Limits
 from tilewright.load import LoadedModule
 from tilewright.load.cu_guards import choice_of, compares, holds_addresses, lets_in, shares
@@ -60,7 +61,8 @@ _VECTORS = re.compile(r"\b(?:u?(?:char|short|int|long)[248]|float[24]|double2|(?
 class _Proposals:
     """The launches of a file with what is proposed for them. of_grid, of_block, of_shared: names that their CTAs
     depend on, the threads of these, and their shared memory alone. only: the kernel whose launch is wanted, of all;
-    clock: of that. has_smaller: are there smaller sizes, where runs with these take long? read: launches that were
+    clock: of that. has_smaller: are there smaller sizes, where runs with these take long? is_made_up: does no
+    text launch it? read: launches that were
     read, by their sizes.
     """
 
@@ -75,6 +77,7 @@ class _Proposals:
     only: str | None = None
     clock: KernelClock | None = None
     has_smaller: bool = True
+    is_made_up: bool = False
     read: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -106,6 +109,9 @@ class _Proposals:
         if not launches:
             raise ArgumentError(f"{self.only} is not launched with these sizes", given=self.options.hint,
                                 allowed="other ones, by --size")  # fmt: skip
+        if self.is_made_up and launches[0].error is not None:
+            raise ArgumentError(f"no launch of {launches[0].request.kernel} is known", given=f"{launches[0].error}",
+                                allowed="--grid 4 --block 256")  # fmt: skip
         return launches[0].checked()
 
     def grid(self, **sizes: int) -> Sequence[int]:
@@ -182,7 +188,7 @@ class _Proposals:
         """The sizes that host code rounds up to whole CTAs, each with a multiple of what it is rounded to, and that; 0
         of sizes whose product alone it rounds up.
         """
-        sizes = {name: size for name, size in self.options.sizes.items() if name in self.of_grid
+        sizes = {name: size for name, size in self.options.sizes.items() if name in self.of_grid - self.of_block
                  and not _is_divided(name, self.module.texts) and not self._is_shared_out(name)}  # fmt: skip
         multiples = {name: self._multiple(name, size) for name, size in sizes.items()}
         alone = {name: multiple for name, multiple in multiples.items() if multiple is not None}
@@ -271,47 +277,64 @@ def _is_divided(name: str, texts: Sequence[str]) -> bool:
     return any(asks.search(text) for text in texts)
 
 
-def with_launchers(module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]) -> bool:
-    """Gives a module host functions that launch the kernels which a request asks for, where its text launches none."""
-    kernels = {name: module[name] for name in (module.kernels if request.kernel is None else [request.kernel])}
-    bare_names = {bare(kernel.name) for kernel in kernels.values()}
-    if any(launched(text, name, given=sizes, around=module.texts) for text in module.texts for name in bare_names):
-        return False
-    if texts := [text for name in kernels if (text := launcher(module.texts, name))]:
-        module.texts = (*module.texts, *texts)
-        said = f"{next(iter(kernels))} is not launched" if len(kernels) == 1 else "no kernel is launched"
-        complain(f"{file.name}: {said} there: a launch is proposed; --grid 4 --block 256 says another one")
-    return bool(texts)
-
-
-def with_proposals(
-    module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number], *, apart: bool = False
-) -> list[Launched]:
+def with_proposals(module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]) -> list[Launched]:
     """The launches of a file, as `as_launched` has them; those that lack something have ways to propose it. One that
-    cannot be judged says why in its error, where there are others. apart: does each have proposals of its own?
+    cannot be judged says why in its error, where there are others.
 
     Raises ArgumentError where nothing can be proposed.
     """
-    check_sizes(module, file, sizes)
+    launchers = _launchers(module, request, file, sizes)
+    check_sizes(_with_texts(module, launchers.values()), file, sizes)
+    if launchers:
+        made_up = _Proposals(module, request, file, sizes, is_made_up=True)
+        alone = {name: _with_texts(module, [text]) for name, text in launchers.items()}
+        return _apart([replace(made_up, module=part, request=replace(request, kernel=name), read={})
+                       for name, part in alone.items()])  # fmt: skip
     launches, lacks = launches_said(module, request, file, sizes)
     if not lacks.what:
         return [launch.checked() for launch in launches] if len(launches) == 1 else launches
     proposals = _Proposals(module, request, file, sizes)
     kernels = kernels_asked_for(module, request, file, sizes)
-    if len(kernels) == 1 or not apart:
+    try:
+        return _with_ways(proposals)
+    except TilewrightError:
+        if len(kernels) == 1:
+            raise
+    return _apart([replace(proposals, request=replace(request, kernel=name), read={}) for name, _ in kernels])
+
+
+def _apart(parts: Sequence[_Proposals]) -> list[Launched]:
+    """The launches of kernels, each with proposals of its own. Raises TilewrightError of the only one."""
+
+    def launches_of(proposals: _Proposals) -> list[Launched]:
         try:
             return _with_ways(proposals)
-        except TilewrightError:
-            if len(kernels) == 1:
-                raise
-    launches = []
-    for name, _ in kernels:
-        alone = replace(request, kernel=name)
-        try:
-            launches += _with_ways(replace(proposals, request=alone, read={}))
         except TilewrightError as error:
-            launches.append(Launched(alone, alone, "", {}, error=error))
-    return launches
+            if len(parts) == 1:
+                raise
+            return [Launched(proposals.request, proposals.request, "", {}, error=error)]
+
+    return [launch for part in parts for launch in launches_of(part)]
+
+
+def _launchers(module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]) -> dict[str, str]:
+    """Host functions that launch the kernels which a request asks for, where the text launches none of them."""
+    kernels = {name: module[name] for name in (module.kernels if request.kernel is None else [request.kernel])}
+    names = {bare(kernel.name) for kernel in kernels.values()}
+    if any(launched(text, name, given=sizes, around=module.texts) for text in module.texts for name in names):
+        return {}
+    launchers = {name: text for name in kernels if (text := launcher(module.texts, name))}
+    if launchers:
+        said = f"{next(iter(kernels))} is not launched" if len(kernels) == 1 else "no kernel is launched"
+        complain(f"{file.name}: {said} there: a launch is proposed; --grid 4 --block 256 says another one")
+    return launchers
+
+
+def _with_texts(module: LoadedModule, texts: Iterable[str]) -> LoadedModule:
+    """The module of a file that has more texts."""
+    other = copy(module)
+    other.texts = (*module.texts, *texts)
+    return other
 
 
 def _with_ways(proposals: _Proposals) -> list[Launched]:
@@ -565,7 +588,7 @@ class _Sized:
         clock = self.proposals.clock or KernelClock()
         limits = Limits(clock.within(SECONDS if self.proposals.has_smaller else None))
         try:
-            coverage = coverage_of((kernel, values, request.launch), reach.subscribe, limits)
+            coverage = coverage_of((kernel, values, request.launch), reach.subscribe, limits, _is_before)
         except (TilewrightError, MemoryError) as error:
             if getattr(error, "kind", "") != "limit":
                 return None
@@ -580,6 +603,11 @@ def _kind(launch: Launched, name: str) -> str:
     """The type of the elements of an argument's array, "" of any other argument."""
     values = (spec.value for spec in launch.request.args if spec.name == name)
     return next((value.kind for value in values if isinstance(value, ArraySpec)), "")
+
+
+def _is_before(error: SimulationError) -> bool:
+    """Does it tell of nothing but accesses in front of arrays, which no room makes right?"""
+    return all(finding.kind == "bounds" and finding.numbers.get("last", 0) < 0 for finding in error.findings)
 
 
 def _differing(spec: ArgumentSpec, other: ArgumentSpec, param: Parameter | Field) -> Iterator[str]:

@@ -31,6 +31,10 @@ _OF_THREAD = re.compile(r"\s*(?:\(int\)\s*)?threadIdx\s*\.\s*([xyz])\s*")
 _SUBSCRIPTS = re.compile(r"(\w+)\s*((?:\[[^\[\]]*\]\s*)+)")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*(\w+)")
+_STEP = re.compile(r"(\w+)\s*\+=\s*(\w+)")
+_BESIDE = re.compile(r"\[\s*threadIdx\s*\.\s*([xyz])\s*\+\s*(\w+)\s*\]")
+_PER = re.compile(r"(?:threadIdx\s*\.\s*x|\))\s*(?:/\s*(\w+)|>>\s*([1-9]))")
+_WARP = ("warpsize", "warp_size", "kwarpsize")
 _DIVIDED = re.compile(r"threadIdx[^;]*(?:/|>>)")
 _THREADS = re.compile(r"block|thread|tile|tpb|warps|bs$|dim$", re.IGNORECASE)  # in the name of a number of them
 _OF_BLOCK = re.compile(  # the name of a constant that is one
@@ -50,7 +54,7 @@ def launcher(texts: Sequence[str], kernel: str) -> str:
         listed = head.child_by_field_name("parameters") if head is not None else None
         if body is not None and listed is not None:
             constants = {**constants_of(tuple(texts)), **numbers}
-            return "\n" * node.start_point[0] + _Kernel(tree, node, body, listed, constants).launcher(kernel, numbers)
+            return "\n" * node.start_point[0] + _Kernel(tree, node, body, listed, constants, numbers).launcher(kernel)
     return ""
 
 
@@ -71,23 +75,24 @@ def _is_plain(name: str, word: str) -> bool:
 
 @dataclass(frozen=True)
 class _Kernel:
-    """A kernel's text. listed: its parameters. constants: of texts and of its template, by name."""
+    """A kernel's text. listed: its parameters. constants: of texts and of its template, by name; numbers: of that."""
 
     tree: Tree
     node: Node
     body: Node
     listed: Node
     constants: Mapping[str, str]
+    numbers: Mapping[str, str]
 
-    def launcher(self, kernel: str, numbers: Mapping[str, str]) -> str:
-        """The function, in a line. kernel: its name; numbers: of the parameters of its template."""
+    def launcher(self, kernel: str) -> str:
+        """The function, in a line. kernel: its name."""
         block = [self.threads.get(axis, "1") for axis in _AXES]
         grid = [self.ctas(axis) for axis in _AXES]
         shared = ["shared_bytes"] * ("extern" in self.tree.of(self.body))
         launch = ", ".join([*(f"dim3({', '.join(words)})" for words in (grid, block)), *shared, "0"][:3])
         unknown = [word for word in dict.fromkeys((*grid, *block, *shared)) if word in self.unsaid]
         params = ", ".join([self.tree.of(self.listed)[1:-1], *(f"int {name}" for name in unknown)]).lstrip(", ")
-        call = f"{kernel}<<<{with_values(launch, numbers)}>>>({', '.join(self.names)});"
+        call = f"{kernel}<<<{with_values(launch, {**self._local, **self.numbers})}>>>({', '.join(self.names)});"
         return f"void launch_{bare(kernel)}({params}) {{ {call} }}"
 
     @cached_property
@@ -120,7 +125,24 @@ class _Kernel:
             bounds = _BOUNDS.search(self.tree.between(self.node.start_byte, self.body.start_byte))
             words = [*([bounds[1]] if bounds else []), *self._constants_of_block]
             said["x"] = next(filter(self._is_number, words), said["x"])
-        return said | self._with_elements
+        return said | self._with_elements | self._steps
+
+    @cached_property
+    def _local(self) -> dict[str, str]:
+        """The constants that the kernel declares, and what they are."""
+        return {name: text for name, text in self._declared if text.isdigit() and self._is_constant(name)}
+
+    def _is_constant(self, name: str) -> bool:
+        text = self.tree.of(self.body)
+        return bool(re.search(rf"\b(?:constexpr|const)\b[^;]*\b{re.escape(name)}\s*=", text))
+
+    @property
+    def _steps(self) -> dict[str, str]:
+        """By axis, the step of loops whose counters stand beside the threads along it: ``tile[threadIdx.y + j]``."""
+        loops = [self.tree.of(node) for node in below(self.body, "assignment_expression")]
+        steps = {step[1]: step[2] for step in map(_STEP.fullmatch, loops) if step and self._is_number(step[2])}
+        beside = _BESIDE.findall(self.tree.of(self.body))
+        return {axis: steps[counter] for axis, counter in beside if counter in steps}
 
     @property
     def _constants_of_block(self) -> Iterator[str]:
@@ -129,7 +151,7 @@ class _Kernel:
         return (word for word in words if _OF_BLOCK.fullmatch(word) and self._is_number(word))
 
     def _is_number(self, word: str) -> bool:
-        number = self.constants.get(word, word).strip("()uU ")
+        number = {**self.constants, **self._local}.get(word, word).strip("()uU ")
         return number.isdigit() and 1 <= int(number) <= 1024
 
     @cached_property
@@ -151,8 +173,8 @@ class _Kernel:
         said = dict[str, list[str]]()
         for name, place, axis in extents:
             dims = arrays.get(name, [])
-            if (name, place) not in others and place < len(dims) and dims[place].strip():
-                said.setdefault(axis, []).append(dims[place])
+            if (name, place) not in others and place < len(dims) and (extent := _without_padding(dims[place])):
+                said.setdefault(axis, []).append(extent)
         return {axis: min(every, key=lambda extent: (len(extent), extent)) for axis, every in said.items()}
 
     @cached_property
@@ -169,11 +191,12 @@ class _Kernel:
         """Of the grid, along an axis."""
         if self._name("blockIdx", axis) == "1" or axis not in self._sizes:
             return self._name("blockIdx", axis)
-        size, of_threads, is_compared = self._sizes[axis]
-        threads = self.threads.get(of_threads)
+        size, count, is_compared = self._sizes[axis]
+        threads = self.threads.get(min(count.threads, default=""))
         if threads is None:
             return size
-        return f"(({size}) + {threads} - 1) / {threads}" if is_compared else f"{size} / {threads}"
+        wanted = f"({size}) * {count.per}" if count.per else f"({size})"
+        return f"({wanted} + {threads} - 1) / {threads}" if is_compared else f"{wanted} / {threads}"
 
     @cached_property
     def _counts(self) -> dict[str, _Count]:
@@ -185,11 +208,11 @@ class _Kernel:
         return counts
 
     @cached_property
-    def _sizes(self) -> dict[str, tuple[str, str, bool]]:
-        """By axis, the size below which a count of CTAs stays, and the axis of the threads that are in it, if any: what
-        it is compared with, or what the count beside it is multiplied by, as in ``row * n + column``; is it compared?
+    def _sizes(self) -> dict[str, tuple[str, _Count, bool]]:
+        """By axis, the size below which a count of CTAs stays, and that count: what it is compared with, or what the
+        count beside it is multiplied by, as in ``row * n + column``; is it compared?
         """
-        compared, multiplied = dict[str, tuple[str, str, bool]](), dict[str, tuple[str, str, bool]]()
+        compared, multiplied = dict[str, tuple[str, _Count, bool]](), dict[str, tuple[str, _Count, bool]]()
         for node in below(self.body, "binary_expression"):
             sides = [node.child_by_field_name(name) for name in ("left", "operator", "right")]
             first, operator, second = (self.tree.of(side) for side in sides if side is not None)
@@ -197,21 +220,22 @@ class _Kernel:
                 count, words = _Count.of(text, self._counts), names_in(PLAIN.sub("", other))
                 if len(count.ctas) != 1 or "[" in text:
                     continue
-                axis, threads = min(count.ctas), min(count.threads, default="")
+                axis = min(count.ctas)
                 if operator in COMPARES[:4] and words and words <= {*self.names}:
-                    compared.setdefault(axis, (other, threads, True))
+                    compared.setdefault(axis, (other, count, True))
                 elif operator == "+":
                     sizes = [word.strip() for word in other.split("*") if word.strip() in self.names]
-                    multiplied |= {axis: (sizes[-1], threads, False)} if len(sizes) == 1 else {}
+                    multiplied |= {axis: (sizes[-1], count, False)} if len(sizes) == 1 else {}
         return {**multiplied, **compared}
 
 
 @dataclass(frozen=True)
 class _Count:
-    """The axes along which a number counts CTAs, and threads."""
+    """The axes along which a number counts CTAs and threads. per: threads that it counts as one, as those of a warp."""
 
     ctas: frozenset[str] = frozenset()
     threads: frozenset[str] = frozenset()
+    per: str = ""
 
     @classmethod
     def of(cls, text: str, counts: Mapping[str, _Count]) -> _Count:
@@ -219,4 +243,19 @@ class _Count:
         inner = [counts[name] for name in names_in(text) if name in counts]
         axes = [{axis for what, axis in _INDEX.findall(text) if what == index} for index in ("blockIdx", "threadIdx")]
         ctas, threads = map(frozenset, axes)
-        return cls(ctas.union(*(count.ctas for count in inner)), threads.union(*(count.threads for count in inner)))
+        divided = _PER.search(text)
+        per = (divided[1] or str(1 << int(divided[2]))) if divided else next((count.per for count in inner), "")
+        return cls(ctas.union(*(count.ctas for count in inner)), threads.union(*(count.threads for count in inner)),
+                   "32" if per.lower() in _WARP else per)  # fmt: skip
+
+
+def _without_padding(extent: str) -> str:
+    """The extent of an array without the one element by which its rows are longer, where it is one word; else "".
+
+    >>> _without_padding("TILE + 1"), _without_padding("33"), _without_padding("N + 2")
+    ('TILE', '32', '')
+    """
+    word = re.sub(r"\s*\+\s*1\s*$", "", extent.strip())
+    if word.isdigit() and int(word) % 8 == 1 < int(word):
+        return str(int(word) - 1)
+    return word if re.fullmatch(r"\w+", word) else ""
