@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from tilewright.load.cu_numbers import Number
     from tilewright.sim import Run
 
+MORE_ROOM = 2  # times that an array gets twice its length
 Keep: TypeAlias = Callable[[Report], None]
 """Gets the report on a file as far as it is."""
 
@@ -459,15 +460,28 @@ class LaunchCheck:
         if not self.launch.proposed.args:
             return self.with_integers()
         begin = self._from_here()
-        first = told = self._run()
-        check = self
+        check, first = self._with_room(begin)
         for other in others if not first.verdict and not _has_update(first.verdict) else ():
-            check = replace(self, launch=other)
             begin()
-            told = check._run()
+            way, told = replace(self, launch=other)._with_room(begin)
             if told.verdict or _has_update(told.verdict):
-                return check._told(told)
-        return self._told(first)
+                return way._told(told)
+        return check._told(first)
+
+    def _with_room(self, begin: Callable[[], None]) -> tuple[LaunchCheck, _Ended]:
+        """A run with arrays as long as another one has reached; where numbers in them lead further now, with longer
+        ones: an array without another length has no end.
+        """
+        check, ended = self, self._run()
+        for _ in range(MORE_ROOM):
+            outside = {(finding.buffer or "").partition(".")[0] for finding in ended.verdict.findings
+                       if finding.kind == "bounds" and finding.severity == "error"}  # fmt: skip
+            if not outside & check.launch.loose:
+                break
+            begin()
+            check = replace(check, launch=check.launch.longer(outside & check.launch.loose))
+            ended = check._run()
+        return check, ended
 
     def with_integers(self) -> Verdict:
         """The verdict on a launch of host code with small integers in the arrays that this fills with numbers which
