@@ -438,6 +438,26 @@ def test_sizes_differ_and_their_products_are_no_multiples(text: str, right: str,
     assert verdict(text.replace("GUARD", wrong), tmp_path)["status"] == "wrong"
 
 
+RARE = """
+__global__ void marked(const float* x, const float* y, int* rare, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (GUARD && fabsf(x[i] - y[i]) < 0.01f) rare[i] = 1;
+}
+void host(const float* x, const float* y, int* rare, int n) { marked<<<(n + 127) / 128, 128>>>(x, y, rare, n); }
+"""
+
+
+def test_an_array_that_numbers_reach_by_chance_has_room_for_others(tmp_path: Path) -> None:
+    assert verdict(RARE.replace("GUARD", "i < n"), tmp_path)["status"] == "clean"
+
+
+def test_where_every_run_goes_too_far_it_is_told(tmp_path: Path) -> None:
+    found = verdict(RARE.replace("GUARD", "i <= n"), tmp_path)
+
+    assert found["status"] == "wrong"
+    assert found["findings"][0]["buffer"] in ("x", "y")
+
+
 ALONE = """
 template <typename T>
 __global__ void sums(const T* x, T* y, int rows, int n) {

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from tilewright.load.cu_numbers import Number
     from tilewright.sim import Run
 
+MORE_ROOM = 2  # times that an array gets twice its length
 Keep: TypeAlias = Callable[[Report], None]
 """Gets the report on a file as far as it is."""
 
@@ -469,17 +470,32 @@ class LaunchCheck:
         if not self.launch.proposed.args:
             return self.with_integers()
         begin = self._from_here()
-        first = self._run()
+        check, first = self._with_room(begin)
         for other in others if not _has_update(first.verdict) else ():
-            check = replace(self, launch=other)
             begin()
-            told = check._quick()._run() if first.verdict else check._run()
+            way = replace(self, launch=other)
+            check_of_way, told = (way._quick() if first.verdict else way)._with_room(begin)
             if first.verdict and _has_update(told.verdict):
                 begin()
-                told = check._run()
+                check_of_way, told = way._with_room(begin)
             if _has_update(told.verdict) or (told.verdict and not first.verdict):
-                return check._told(told)
-        return self._told(first)
+                return check_of_way._told(told)
+        return check._told(first)
+
+    def _with_room(self, begin: Callable[[], None]) -> tuple[LaunchCheck, _Ended]:
+        """A run with arrays as long as another one has reached; where numbers in them lead further now, with longer
+        ones: an array without another length has no end.
+        """
+        check, ended = self, self._run()
+        for _ in range(MORE_ROOM):
+            outside = {(finding.buffer or "").partition(".")[0] for finding in ended.verdict.findings
+                       if finding.kind == "bounds" and finding.severity == "error"}  # fmt: skip
+            if not outside & check.launch.loose:
+                break
+            begin()
+            check = replace(check, launch=check.launch.longer(outside & check.launch.loose))
+            ended = check._run()
+        return check, ended
 
     def _quick(self) -> LaunchCheck:
         """The same in one build, and without what is said besides."""

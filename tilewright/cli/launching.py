@@ -7,7 +7,7 @@ random, integers that host code copies small, others zeros.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations, zip_longest
@@ -177,7 +177,8 @@ class Launched:
     which other launches have the same ones. error: why a GPU refuses it. ways: the same with what neither host code
     nor the request says, the likeliest first. Of such a one proposed: options that say it; coverage: the blocks of code
     that it reaches; is_reach_known: are its arrays as long as it reaches? unguarded: the same with other sizes of those
-    that its kernel compares with nothing; multiples: of what these are, as it is.
+    that its kernel compares with nothing; multiples: of what these are, as it is. loose: those of its arrays whose
+    lengths are how far one run has reached, and follow from no size.
     """
 
     request: Request
@@ -193,6 +194,17 @@ class Launched:
     is_reach_known: bool = True
     unguarded: Launched | None = None
     multiples: Mapping[str, int] = field(default_factory=dict)
+    loose: frozenset[str] = frozenset()
+
+    def longer(self, names: Collection[str]) -> Launched:
+        """The same with arrays that are twice as long."""
+
+        def twice(spec: ArgumentSpec) -> ArgumentSpec:
+            return spec.resized(lambda array: 2 * prod(array.extents)) if spec.name in names else spec
+
+        request = replace(self.request, args=tuple(map(twice, self.request.args)))
+        proposed = replace(self.proposed, args=tuple(map(twice, self.proposed.args)))
+        return replace(self, request=request, proposed=proposed)
 
     def checked(self) -> Launched:
         """Itself. Raises SimulationError where a GPU refuses it."""

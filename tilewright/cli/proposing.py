@@ -540,18 +540,22 @@ class _Sized:
         return replace(launch, unguarded=self._with_lengths(other, self.look.reach, self.odd), multiples=widths)
 
     def _with_lengths(self, launch: Launched, reach: Mapping[str, int], sizes: Mapping[str, int]) -> Launched:
-        lengths = self._lengths(reach, sizes) if self.multiples else reach
+        scaled = self._scaled(sizes)
+        lengths = {**reach, **scaled}
+        loose = frozenset(name.partition(".")[0] for name in lengths.keys() - scaled.keys() - self.beyond.keys())
         names = {*lengths, *(spec.name for spec in self.proposals.options.args)}
         request = replace(launch.request, args=tuple(_resized(spec, lengths) for spec in launch.request.args))
         arrays = tuple(spec for spec in request.args if spec.name in names)
         said = SaidByOptions(arrays, {**self.proposals.options.sizes, **sizes})
         return replace(launch, request=request, coverage=self.look.coverage, proposed=said,
-                       is_reach_known=self.look.is_known)  # fmt: skip
+                       is_reach_known=self.look.is_known, loose=loose)  # fmt: skip
 
-    def _lengths(self, reach: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
-        """The lengths of arrays, in the proportion of a size to its multiple where they grow with it."""
+    def _scaled(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """The lengths of arrays that sizes decide, in the proportion of a size to its multiple where they grow so."""
+        if not self.multiples:
+            return {}
         reaches, grown = self._reaches
-        lengths = dict(reach)
+        lengths = dict[str, int]()
         for name, length in reaches.items():
             factors = {size: grown[size].get(name, 0) / length for size in self.multiples}
             if all(factor == 1 or (factor == 2 and not length % self.multiples[size])
