@@ -58,6 +58,16 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, obj: object) -> list[pytest.Item] | None:
+    """A test whose mark is not asked for gets no cases: in each process thousands were made, and put away."""
+    if any("::" in path for path in collector.config.args):  # named by somebody, who is told of what is left out
+        return None
+    asked = str(collector.config.getoption("markexpr"))
+    marks = {mark.name for mark in getattr(obj, "pytestmark", ()) if isinstance(mark, pytest.Mark)}
+    return [] if any(f"not {mark}" in asked for mark in marks & {"gpu", "long", "pages"}) else None
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A property whose examples nobody has counted draws few of them here, and all in `make test-long`; of a test that
     says so every n-th case runs here, the others there; those that are long anyway do not count.

@@ -22,11 +22,11 @@ pytestmark = pytest.mark.usefixtures("all_checks")
 @pytest.mark.every(2)
 @pytest.mark.parametrize(("width", "width_v"), [(192, 128), (64, 64), (96, 96), (128, 128), (256, 256)])
 def test_every_width_of_queries_and_of_values(width: int, width_v: int) -> None:
-    q, k, v = drawn(1, 2, 70, width), drawn(1, 2, 90, width), drawn(1, 2, 90, width_v)
+    q, k, v = drawn(1, 1, 70, width), drawn(1, 1, 90, width), drawn(1, 1, 90, width_v)
     agrees(kernels.attention(q, k, v, lse=True), expected(q, k, v))
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (129, 1), (3, 260), (128, 128)])
 @pytest.mark.parametrize("causal", ["top-left", "bottom-right"])
 def test_any_lengths_with_either_alignment(m: int, n: int, causal: str) -> None:
