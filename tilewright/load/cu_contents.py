@@ -666,9 +666,9 @@ class _Reader:
         if (act := self._special(name, called, words)) is not None:
             return act
         if called.type == "field_expression":
-            number = self.host.tensors.instead(self.text(node))
-            known = self.host.number(number) if number is not None else None
-            return self._method(called, words) if known is None else lambda: known
+            word = self.host.tensors.instead(self.text(node))
+            extent = self.host.number(word) if word is not None else None
+            return self._method(called, words) if extent is None else lambda: extent
         if (kind is not None or number_name(self.text(called))) and len(words) == 1:
             return self._converted(kind[1] if kind is not None else self.text(called), self.of(words[0]))
         for way in (self._defined, self._known):
