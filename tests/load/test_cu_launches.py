@@ -519,3 +519,34 @@ def test_a_launch_in_a_method_has_what_its_object_is_called_with() -> None:
     (launch,) = launched(text + "int main() { Scaler s; s.run(640); }", "plain")
 
     assert (launch.grid, launch.arguments[1], launch.lacks) == ((10,), 640, ())
+
+
+HELPERS = """
+#include <torch/extension.h>
+inline int blocks_for(int many, int threads = 512) {
+    int blocks = (many + threads - 1) / threads;
+    int most = 4096;
+    return min(blocks, most);
+}
+inline int rounded_up(int many, int by = 256) { return (many + by - 1) / by; }
+__global__ void first(float* x, int n) {}
+__global__ void second(float* x, int n) {}
+void host(torch::Tensor x) {
+    int n = x.numel();
+    first<<<blocks_for(n), 512>>>(x.data_ptr<float>(), n);
+    second<<<rounded_up(n), 256>>>(x.data_ptr<float>(), n);
+    first<<<blocks_for(n, 100), 100>>>(x.data_ptr<float>(), n);
+}
+"""
+
+
+def test_functions_have_values_for_what_they_are_not_passed_and_numbers_of_tensors_are_known_in_them() -> None:
+    shapes = launched(HELPERS, given={"x.size(0)": 1000}, around=(HELPERS,))
+
+    assert [shape.grid for shape in shapes] == [(2,), (4,), (10,)]
+
+
+def test_a_number_that_a_launch_is_passed_is_the_same_behind_it() -> None:
+    shapes = launched(HELPERS.replace("x.numel()", "1000"), around=(HELPERS,))
+
+    assert [shape.grid for shape in shapes] == [(2,), (4,), (10,)]

@@ -666,7 +666,9 @@ class _Reader:
         if (act := self._special(name, called, words)) is not None:
             return act
         if called.type == "field_expression":
-            return self._method(called, words)
+            extent = self.host.tensors.instead(self.text(node))
+            number = self.host.number(extent) if extent is not None else None
+            return self._method(called, words) if number is None else lambda: number
         if (kind is not None or number_name(self.text(called))) and len(words) == 1:
             return self._converted(kind[1] if kind is not None else self.text(called), self.of(words[0]))
         for way in (self._defined, self._known):
@@ -714,7 +716,8 @@ class _Reader:
         """A kernel changes what it is passed by pointers that are not to constants."""
         declared = next((parameters(text)[name] for text in self.host.texts
                          for name in [bare(kernel)] if name in parameters(text)), ())  # fmt: skip
-        kept = [k for k, param in enumerate(declared) if "const" in param.type.partition("*")[0]]
+        kept = [k for k, param in enumerate(declared)
+                if "const" in param.type.partition("*")[0] or number_name(param.type)]  # fmt: skip
         names = [_name(word, self.text) for k, word in enumerate(words) if k not in kept]
         return lambda: self.forget(name for name in map(base_of, names) if self.names.parts(name))
 
@@ -760,7 +763,8 @@ class _Reader:
         host = Host(definition.tree, body, self.host.texts, self.host.given, {}, self.host.depth + 1)
         inner = _Reader(host, HostNames(self.names.maps[1], _outside(host)), self.depth + 1, random=self.random)
         host.__dict__["contents"] = inner
-        passed = [self.maybe(word) for word in words]
+        standard = (param.child_by_field_name("default_value") for param in listed.named_children[len(words) :])
+        passed = [*map(self.maybe, words), *map(inner.maybe, filter(None, standard))]
         for name, value in zip(definition.names, passed, strict=False):
             inner.names.declare(name)
             inner.put(name, value)

@@ -292,6 +292,8 @@ class HostNumbers:
         called = bare(name)
         if called in self.calls:
             parameters, body = self.calls[called]
+            if len(words) < len(parameters):
+                return None  # the rest has values of its own, which the function itself knows
             given = {each: f"({word})" for each, word in zip(parameters, words, strict=False)}
             return self.of(with_values(body, given)) if body else None
         values = [self.of(word) for word in words]
