@@ -43,6 +43,7 @@ from tilewright.load.cu_host import parts_of
 from tilewright.load.cu_launches import LaunchShape, launched, unreached
 from tilewright.load.cu_life import HostAround, by_launches, filled_with, is_copied_to, launch_loop, set_in_part, unset
 from tilewright.load.cu_numbers import is_name, type_bytes
+from tilewright.load.cu_tensors import is_tensor
 from tilewright.load.cu_tree import bare, example_of, split, template_names
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
 from tilewright.small import Launch, smaller_grid, smallest
@@ -83,7 +84,7 @@ class Lacks:
     them that would say it and follow from no size; numbers: names of host code that do, and whether arguments depend on
     them; of_block: those that the threads of a block depend on, of_grid: those that the CTAs do, of_shared: those that
     only the shared memory does; arrays: pointers, and the names of the integers that lack beside each; ranges: those of
-    them that hold where ranges begin.
+    them that hold where ranges begin; rank: the most extents of a tensor that is passed with its sizes.
     """
 
     what: dict[str, list[int]] = field(default_factory=dict)
@@ -94,6 +95,7 @@ class Lacks:
     of_grid: set[str] = field(default_factory=set)
     arrays: dict[str, tuple[Parameter, int, set[str]]] = field(default_factory=dict)
     ranges: set[str] = field(default_factory=set)
+    rank: int = 0
 
     def add(self, what: str, line: int = 0, options: SaidByOptions = NOTHING_SAID) -> None:
         lines = self.what.setdefault(what, [])
@@ -129,7 +131,8 @@ class Lacks:
 
     def proposed(self) -> SaidByOptions:
         """Options that would say it: arrays have room for the sizes that are proposed beside them."""
-        side = 64 if any(len(beside) > 1 for _, _, beside in self.arrays.values()) else 1024
+        side = 64 if self.rank or any(len(beside) > 1 for _, _, beside in self.arrays.values()) else 1024
+        side = side >> max(0, min(self.rank, 4) - 2)
         arrays = (ArgumentSpec(param.name, self._fitting(param, side)) for param, _, _ in self.arrays.values())
         sizes = {name: self._size(name, side if is_argument else SHARED if name in self.of_shared else 4)
                  for name, is_argument in self.numbers.items()}  # fmt: skip
@@ -486,12 +489,47 @@ def _argument(param: Parameter, word: str, number: str | int | float, shape: Lau
         return Null.NULL if word in NULL_WORDS else _allocated(param, shape, word)
     if (tensor_map := _mapped(shape.host, word)) is not None:
         return tensor_map
+    if is_tensor(param.type):
+        return _tensor(param, word, shape)
     if _OF_TEXTURES.search(param.type):
         return 0  # what reads it is refused by name
     if isinstance(number, (int, float)) and not param.fields:  # ``Grid g(64)`` is what a constructor makes of it
         is_float = "float" in param.type or "double" in param.type
         return number if is_float else int(number)
     return _structure(param, word, shape.host) if param.fields else None
+
+
+def _tensor(param: Parameter, word: str, shape: LaunchShape) -> ArraySpec | None:
+    """The array of a tensor that is passed with its sizes, where these are known."""
+    tensor = shape.host.tensors.handed(param.type, word) if shape.host is not None else None
+    if tensor is None or shape.host is None:
+        return None
+    extents = [shape.host.number(extent) for extent in tensor.shape]
+    if None in extents:
+        return None
+    sample = _array_of_bytes_like(tensor.kind)
+    fill = FILLS[MADE[tensor.how]] if tensor.how in MADE else sample.fill
+    return ArraySpec(sample.kind, tuple(int(extent or 0) for extent in extents), fill)
+
+
+def _array_of_bytes_like(kind: str) -> ArraySpec:
+    """An array of one element of a type, in the text's words."""
+    element = number_name(kind)
+    return array_of_bytes(Parameter("", f"{kind}*", element), 8)
+
+
+def _ask_extents(param: Parameter, word: str, shape: LaunchShape, lacks: Lacks) -> bool:
+    """Ask for the extents of a tensor that is passed with its sizes; is it one?"""
+    tensor = shape.host.tensors.handed(param.type, word) if shape.host is not None else None
+    if tensor is None or shape.host is None:
+        return False
+    numbers = replace(shape.host.numbers, lacks=set())
+    for extent in tensor.shape:
+        numbers.of(extent)
+    for name in sorted(numbers.lacks):
+        lacks.add_number(name, is_argument=True)
+    lacks.rank = max(lacks.rank, len(tensor.shape))
+    return bool(numbers.lacks)
 
 
 def _ask(
@@ -501,6 +539,7 @@ def _ask(
     names = [param.name for param, _ in missing]
     declared = [f"{param.type} {param.name}".strip() for param, _ in missing] if len(names) <= FEW_NAMES else names
     lacks.add(f"{bare(shape.kernel)}: no value of {', '.join(declared)}", shape.line)
+    missing = [pair for pair in missing if not (is_tensor(pair[0].type) and _ask_extents(*pair, shape, lacks))]
     asked = {param.name: _named(param, word, shape) for param, word in missing}
     beside = {name for names in asked.values() for name in names} | {
         param.name for param, _ in missing if not asked[param.name] and number_name(param.type) in INTEGERS

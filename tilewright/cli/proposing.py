@@ -32,6 +32,7 @@ from tilewright.load import LoadedModule
 from tilewright.load.cu_guards import choice_of, compares, holds_addresses, lets_in, shares
 from tilewright.load.cu_launcher import launcher
 from tilewright.load.cu_launches import launched
+from tilewright.load.cu_tensors import is_tensor
 from tilewright.load.cu_tree import bare
 from tilewright.load.declared import Field, Parameter
 from tilewright.load.reach import MemoryReach
@@ -188,6 +189,8 @@ class _Proposals:
         """The sizes that host code rounds up to whole CTAs, each with a multiple of what it is rounded to, and that; 0
         of sizes whose product alone it rounds up.
         """
+        if any(is_tensor(param.type) for param in kernel_of(self.module, self.launch().request).written):
+            return {}  # the extents of several may have to be equal, and a thread behind them is outside in any case
         sizes = {name: size for name, size in self.options.sizes.items() if name in self.of_grid - self.of_block
                  and not _is_divided(name, self.module.texts) and not self._is_shared_out(name)}  # fmt: skip
         multiples = {name: self._multiple(name, size) for name, size in sizes.items()}

@@ -20,7 +20,27 @@ _MADE = re.compile(r"(?:(?:torch|at)::|[\w.]+\.new_)(empty|zeros|ones|full|rand|
 _LIKE = re.compile(r"(?:torch|at)::(empty|zeros|ones|full|rand|randn)_like\(\s*(\w+)")
 _SAME = re.compile(r"(\w+)\.(?:contiguous|clone|to|cuda|detach|toType|type_as)\(")
 _DATA = re.compile(r"(\w+)(?:\.|->)(?:(?:const_|mutable_)?data_ptr|data)\s*<\s*(?:const\s+)?([\w:]+)\s*>\s*\(\s*\)$")
+_ACCESSOR = re.compile(r"\b(?:Packed)?TensorAccessor\w*\s*<\s*([\w:]+)\s*,\s*(\d+)")
+_INFO = re.compile(r"\bTensorInfo\s*<\s*([\w:]+)\s*,")
+_HANDED = re.compile(r"(\w+)(?:\.|->)\w*accessor\w*\s*<|(?:[\w:]+::)?getTensorInfo\s*<.*>\s*\(\s*(\w+)\s*\)",
+                     re.DOTALL)  # fmt: skip
 _DEPTH = 8  # of tensors that are as others
+
+
+@dataclass(frozen=True)
+class HandedTensor:
+    """A tensor as a kernel takes it by value. kind: the type of its elements, in the text's words. shape: its extents,
+    as expressions. how: as of `MadeTensor`, "" of one that the function is handed.
+    """
+
+    kind: str
+    shape: tuple[str, ...]
+    how: str = ""
+
+
+def is_tensor(kind: str) -> bool:
+    """Is a parameter of this type an accessor or a TensorInfo, whose sizes go along?"""
+    return bool(_ACCESSOR.search(kind) or _INFO.search(kind))
 
 
 @dataclass(frozen=True)
@@ -82,6 +102,24 @@ class Tensors:
             return None
         size = type_bytes(with_values(data[2], bound).rpartition("::")[2])
         return f"{_product(self.shape(data[1]))} * {size}" if size else None
+
+    def handed(self, kind: str, word: str) -> HandedTensor | None:
+        """The tensor that a parameter of a type gets where host code passes a word; None of what is none, and of one
+        whose extents are not as many as the type says.
+        """
+        accessor, info = _ACCESSOR.search(kind), _INFO.search(kind)
+        named = _HANDED.match(word) or _HANDED.match(str(self.names.get(word, "")))
+        if named is None or not (accessor or info):
+            return None
+        tensor = self._same_as(named[1] or named[2])
+        maker, shape = self.made(tensor), self.shape(tensor)
+        rank = int(accessor[2]) if accessor else len(shape)
+        if maker is None:
+            shape = tuple(f"{tensor}.size({place})" for place in range(rank))
+        if len(shape) != rank:
+            return None
+        element = accessor[1] if accessor else info[1] if info else ""
+        return HandedTensor(element, shape, maker.how if maker is not None else "")
 
     def begun(self, word: str) -> str:
         """How the tensor was made whose data a word points to, "" where the function does not make it."""
