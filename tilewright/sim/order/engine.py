@@ -235,7 +235,7 @@ class Order(Check):
             for proxy in order.proxies:
                 proxy.fenced(team, who, fence, where)
         if sem in RELEASES:
-            order.fences.passed(who, str(fence.scope), of_shared=fence.is_of_shared)
+            order.fences.passed(who, str(fence.scope), of_shared=fence.is_of_shared, is_sc=sem == "sc")
 
     # m-barriers
 

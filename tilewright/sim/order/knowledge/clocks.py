@@ -34,7 +34,7 @@ from tilewright.sim.order.knowledge.signal_history import SignalHistory
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tilewright.sim.order.knowledge.known import Flags, Times
+    from tilewright.sim.order.knowledge.known import Flags, Others, Times
 
 __all__ = ["FOREVER", "NUMBERS", "THREADS", "Actors", "Clocks", "Heard", "Thread", "numbered"]
 Thread: TypeAlias = "tuple[int, int]"  # its CTA of the grid, and its number there
@@ -191,6 +191,7 @@ class Clocks(CtaRows):
 
     def published(self, who: Actors) -> Known:
         """All that these lanes have done or know by now, to be handed on."""
+        self.by_sc.settle(who.places)
         rows = self.at(who.rows)
         threads, parts = self.known[rows, who.warps], published_flags(self.parts[rows, who.warps])
         far = [self.far.get(place, ()) for place in who.places] if self.far else []
@@ -213,19 +214,20 @@ class Clocks(CtaRows):
         """Of each warp its number, and lanes that know the same, with that: all that they know together, and one by one
         those lanes that know more. Their own accesses are not in it.
         """
+        self.by_sc.settle(who.places)
+        clusters = self.cluster_of(who.rows)
         for k, ((row, warp), bits) in enumerate(zip(who.places, who.bits, strict=True)):
             alone = bits & self._alone_in[warp]
             for lane in lanes_in(alone):
-                yield k, 1 << lane, self.known_by(row, self.alone[32 * warp + lane])
+                yield k, 1 << lane, self.known_by(row, self.alone[32 * warp + lane], clusters[k : k + 1])
             if bits & ~alone:
-                yield k, bits & ~alone, self.known_by(row, warp)
+                yield k, bits & ~alone, self.known_by(row, warp, clusters[k : k + 1])
 
-    def known_by(self, row: int, knower: int) -> Known:
-        """What a knower of a CTA knows by now, to be handed on."""
-        at = self.row(row)
+    def known_by(self, row: int, knower: int, cluster: Ints) -> Known:
+        """What a knower of a CTA, which is in a cluster, knows by now, to be handed on."""
+        at = self.row(row), slice(knower, knower + 1)
         far = [self.far.get((row, knower), ())] if self.far else []
-        parts = published_flags(self.parts[at, knower][None])
-        return Known(self.known[at, knower][None].copy(), parts.copy(), self.cluster_of(np.array([row])), far)
+        return Known(self.known[at].copy(), published_flags(self.parts[at]).copy(), cluster, far)
 
     def about_shared(self, known: Known) -> Known:
         """The part of this knowledge that a fence of shared memory alone hands on."""
@@ -241,28 +243,19 @@ class Clocks(CtaRows):
 
     def learn(self, who: Actors, known: Known) -> None:
         """These lanes, no warp twice, come after what was published, a row of it for each."""
-        if not len(who):
-            return
-        self.part()
-        rows, knowers = who.rows, who.warps
-        if self.alone or not (who.lanes | ~self.wave.run.exists[0][who.warps]).all():
-            every = [(row, (warp, bits)) for (row, warp), bits in zip(who.places, who.bits, strict=True)]
-            # Twice: the first time lanes may be new that others' learners are, too; these have what their warps know.
-            learners = {kind: self._learners(*kind) for kind in 2 * [*dict.fromkeys(kind for _, kind in every)]}
-            those = [(k, row, own) for k, (row, kind) in enumerate(every) for own in learners[kind]]
-            which, rows, knowers = np.array(those).T
-            known = known[which]
-        if not known.far and (known.cluster == self.cluster_of(rows)).all():
-            self.changes[rows] += 1
-            self.known[rows, knowers] = np.maximum(self.known[rows, knowers], known.threads)
-            self.parts[rows, knowers] |= known.parts
-        else:
-            for k, (row, knower) in enumerate(zip(rows.tolist(), knowers.tolist(), strict=True)):
-                self._hear(row, knower, known, k)
-        self._changed()
+        are_whole = not self.alone and (who.lanes | ~self.wave.run.exists[0][who.warps]).all()
+        if known.far or not are_whole or (known.cluster != self.cluster_of(who.rows)).any():
+            every = enumerate(zip(who.places, who.bits, strict=True))
+            self.learn_each([(k, row, warp, bits) for k, ((row, warp), bits) in every], known)
+        elif len(who):
+            self.part()
+            self.changes[who.rows] += 1
+            self.known[who.rows, who.warps] = np.maximum(self.known[who.rows, who.warps], known.threads)
+            self.parts[who.rows, who.warps] |= known.parts
+            self._changed()
 
     def learn_each(self, every: list[Heard], known: Known) -> None:
-        """`learn` for a few lanes, of warps of which one may be there more than once."""
+        """`learn` for lanes of warps of which one may be there more than once."""
         if every:
             self.part()
             for k, row, warp, bits in every:
@@ -286,7 +279,7 @@ class Clocks(CtaRows):
             mine = self.known[row, knower]
             np.maximum(mine, known.threads[k], out=mine)
         else:
-            far = joined(far, self.near_as_far(known, k))
+            far = joined(far, self.near_as_far(known.cluster.item(k), known.threads[k]))
         if self.parts.shape[-1] > 1:
             self.parts[row, knower] |= known.parts[k]
         if far:
@@ -308,13 +301,16 @@ class Clocks(CtaRows):
                     mine = self.known[row, knower, start : start + self.threads]
                     np.maximum(mine, times, out=mine)
 
-    def near_as_far(self, known: Known, k: int) -> Far:
+    def near_as_far(self, cluster: int, times: Times) -> Far:
         """What a row of knowledge holds of its own cluster, for others."""
-        ctas, times, width = self.wave.run.cluster_ctas, known.threads[k], self.threads
-        start, blocks = known.cluster.item(k) * ctas, []
+        ctas, width, blocks = self.wave.run.cluster_ctas, self.threads, []
         for first in self.goes_far:
-            own = ((start + rank, times[first + rank * width : first + (rank + 1) * width]) for rank in range(ctas))
-            blocks.append({cta: same(of_cta) for cta, of_cta in own if np.count_nonzero(of_cta)})
+            by_cta: Others = {}
+            for rank in range(ctas):
+                of_cta = times[first + rank * width : first + (rank + 1) * width]
+                if np.count_nonzero(of_cta):
+                    by_cta[cluster * ctas + rank] = same(of_cta)
+            blocks.append(by_cta)
         return tuple(blocks)
 
     def knowers_of(self, who: Actors, *, few: bool) -> tuple[Ints, Ints]:
@@ -322,11 +318,11 @@ class Clocks(CtaRows):
         that acts alone is one of those from now on; where a ``few`` do, so is each of them.
         """
         knowing = []
-        for place, bits in zip(who.places, who.bits, strict=True):
-            if not self.exist[place[1]] & ~bits:
-                knowing.append(place)
-            elif few or not bits & (bits - 1):
-                self.let_alone(np.array([32 * place[1] + lane for lane in lanes_in(bits)]))
+        for (row, warp), bits in zip(who.places, who.bits, strict=True):
+            if not self.exist[warp] & ~bits:
+                knowing.append((row, warp))
+            elif bits & ~self._alone_in[warp] and (few or not bits & (bits - 1)):
+                self.let_alone(np.array([32 * warp + lane for lane in lanes_in(bits)]))
         knowing += [(who.places[k][0], self.alone[thread]) for k, thread in self.lanes_alone(who)]
         rows, knowers = np.array(knowing, np.int64).reshape(-1, 2).T
         return rows, knowers
@@ -377,6 +373,7 @@ class Clocks(CtaRows):
 
     def reunite(self, rows: Ints, warps: Ints) -> None:
         """Warps act as one: what each of their lanes knows for itself, they know."""
+        self.by_sc.settle(zip(rows.tolist(), warps.tolist(), strict=True))
         for warp in np.unique(warps).tolist() if self.alone else ():
             lanes = self.knower[32 * warp : 32 * warp + 32][self.wave.run.exists[0, warp]]
             if (lanes != warp).all():
@@ -396,6 +393,7 @@ class Clocks(CtaRows):
 
     def all_met(self, ctas: slice) -> None:
         """All threads of these CTAs have met."""
+        self.by_sc.settle()
         self.stays_one(alike=len(numbers(ctas)) == self.ctas)
         rows = self.taken(ctas)
         if self.width == self.threads and self.parts.shape[-1] == 1 and not self.far:  # the CTA has no other knowers
@@ -428,6 +426,7 @@ class Clocks(CtaRows):
 
     def warps_met(self, team: Team) -> None:
         """The lanes of each warp with active lanes."""
+        self.by_sc.settle()
         self.stays_one(alike=team.as_one() is not None)
         here = np.asarray(team.full.any(-1))
         for k, warp in enumerate(numbers(team.warps)):

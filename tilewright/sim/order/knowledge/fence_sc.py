@@ -18,17 +18,15 @@ Source: PTX ISA, "Memory Consistency Model: Fence-SC, Synchronizes, Causality or
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import chain
-from operator import is_
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.sim.order.bounds import FAR_CTAS
 from tilewright.sim.order.knowledge.known import Known, Remembered, ctas_in, joined, joined_others, published_flags
-from tilewright.sim.order.knowledge.releases import gathered
+from tilewright.sim.order.knowledge.releases import BY_SC, Pattern, gathered
 
 if TYPE_CHECKING:
     from tilewright.sim.machine import Ints
@@ -64,10 +62,11 @@ class KnownBySc:
         self.seen = {reach: first + (len(reaches) + k) * clocks.size for k, reach in enumerate(reaches)}
         self.columns = range(first, first + 2 * len(reaches) * clocks.size)
         self.far_reaches = [reach for reach in reaches if reach in (GPU, GRID)]
+        self.is_plain = reaches == [GRID] and not clocks.wave.run.program.has_asynchronous  # fences tell it
         self.has_observed = False
+        self._pending: dict[tuple[int, int], dict[tuple[object, int], Release]] = {}  # see `observe`
         self._behind: Remembered[Far] = Remembered(FAR_CTAS, ctas_in)  # what many threads fence alike
         self._only: Remembered[Far] = Remembered(FAR_CTAS, ctas_in)
-        self._last: dict[tuple[int, int, tuple[int, ...]], tuple[int, list[tuple[str, Known]]]] = {}  # see `before`
         self.own = {reach: np.zeros((clocks.wave.ctas, clocks.threads), np.int32) for reach in reaches}
 
     @property
@@ -88,14 +87,45 @@ class KnownBySc:
         for reach, first in self.first.items():
             table[at, first + columns] = np.maximum(table[at, first + columns], self.own[reach][rows, threads])
 
-    def observed(self, ctas: list[int], release: Release) -> tuple[Known, list[bool]]:
+    def observe(self, row: int, warp: int, lanes: int, release: Release) -> None:
+        """Lanes have observed a write, and with it what comes before that by way of fences. They learn it when they are
+        about to hand it on; where they fence themselves before, they have it from the patterns.
+        """
+        self.has_observed = True
+        self._pending.setdefault((row, warp), {})[release.root, lanes] = release
+
+    def settle(self, places: Iterable[tuple[int, int]] | None = None) -> None:
+        """Warps, or all, are about to hand on what they know."""
+        for place in [*self._pending] if places is None else places if self._pending else ():
+            for (_, lanes), release in self._pending.pop(place, {}).items():
+                known, (is_any,) = self._observed([place[0] + self.clocks.wave.first], release)
+                self.clocks.learn_each([(0, *place, lanes)] if is_any else [], known)
+
+    def _passed(self, who: Actors) -> None:
+        """Lanes pass a fence of theirs: what other fences tell, they have from the patterns."""
+        for place, bits in zip(who.places, who.bits, strict=True):
+            pending = self._pending.pop(place, {})
+            left = ((key, release) for key, release in pending.items() if release.has_more or key[1] & ~bits)
+            self._pending[place] = dict(left)
+
+    def told_by(self, pattern: Pattern) -> Pattern:
+        """Of what a fence of kind sc publishes, or others' do, what comes before by way of it."""
+        if pattern.kind == BY_SC:
+            return pattern
+        before, size = pattern.known, self.clocks.size
+        threads, far = np.zeros_like(before.threads), [self.far_of(blocks[0], 0) for blocks in before.far if blocks]
+        threads[:, :size] = before.threads[:, :size]
+        before = Known(threads, before.parts, before.cluster, far)
+        return Pattern(pattern.lanes, GRID, pattern.cta, before, pattern.time, BY_SC, pattern.warp)
+
+    def _observed(self, ctas: list[int], release: Release) -> tuple[Known, list[bool]]:
         """What threads of CTAs that have observed a write get of that which comes before it by way of fences, a row for
         each of them; and whether that is anything.
         """
         clocks, known = self.clocks, Known.nothing(self.clocks, ctas)
         is_any = [False] * len(ctas)
         for scope, block in self.seen.items():
-            heard, those, _ = gathered(clocks, release.by_sc, ctas, scope, only=scope)
+            heard, those, _ = gathered(clocks, release.whole(clocks, by_sc=True), ctas, scope, only=scope)
             if not any(those):
                 continue
             for columns, source in self._blocks[block]:
@@ -103,20 +133,22 @@ class KnownBySc:
             known.parts |= np.asarray((heard.parts & LOWEST) << self._shift(block), clocks.parts.dtype)
             if heard.far and scope in self.far_reaches:
                 block_far = 1 + len(self.far_reaches) + self.far_reaches.index(scope)
-                far = [self._far_of(of[0], block_far) if of and of[0] else () for of in heard.far]
+                far = [self.far_of(of[0], block_far) if of and of[0] else () for of in heard.far]
                 known.far = [*map(joined, known.far, far)] if known.far else far
             is_any = [one or other for one, other in zip(is_any, those, strict=True)]
-            self.has_observed = True
         return known, is_any
 
-    def fenced(self, who: Actors, scope: str) -> None:
+    def fenced(self, who: Actors, scope: str, *, of_shared: bool) -> None:
         """Lanes have passed a fence.sc: they come after the fences before what was observed before theirs."""
         reaches = self._within(scope)
         if not reaches:
             return
         clocks = self.clocks
-        numbers = clocks.own(who.rows)
-        clocks.changes[numbers] += 1
+        if self._pending and self.is_plain and not of_shared:
+            self._passed(who)
+        self.settle(who.places)
+        changed = clocks.own(who.rows)
+        clocks.changes[changed] += 1
         rows, knowers = clocks.knowers_of(who, few=self.has_observed)
         which, lane = np.nonzero(who.lanes)
         now = clocks.known[rows, knowers]
@@ -161,9 +193,9 @@ class KnownBySc:
         others = far[1 + self.far_reaches.index(reach)]
         if size < run.ctas:
             others = {cta: times for cta, times in others.items() if cta // size == own // size}
-        return self._far_of(others, 0) if others else ()
+        return self.far_of(others, 0) if others else ()
 
-    def _far_of(self, others: Others, block: int) -> Far:
+    def far_of(self, others: Others, block: int) -> Far:
         """What is known of other clusters where this is all, of the block with a number among those that go far."""
         blocks = range(len(self.clocks.goes_far))
         return self._only.of(lambda others, block: tuple(others if k == block else {} for k in blocks), others, block)
@@ -196,21 +228,8 @@ class KnownBySc:
         ctas = np.arange(columns) * wave.run.cluster_ctas // columns
         return np.where(ctas == wave.rank(rows)[:, None], times, np.int32(0))
 
-    def before(self, row: int, threads: tuple[int, ...]) -> list[tuple[str, Known]]:
+    def before(self, row: int, threads: tuple[int, ...]) -> Iterator[tuple[str, Known]]:
         """What comes before threads of a warp, which know the same and act together, by way of fences; by reach."""
-        clocks = self.clocks
-        if not self.first:
-            return []
-        if clocks.fences:
-            return [*self._before(row, threads)]
-        key, changes = (row, int(clocks.knower[threads[0]]), threads), int(clocks.changes[clocks.row(row)])
-        time, last = self._last.get(key, (-1, []))
-        if time != changes:
-            last = [self._same(reach, known, last) for reach, known in self._before(row, threads)]
-            self._last[key] = changes, last
-        return last
-
-    def _before(self, row: int, threads: tuple[int, ...]) -> Iterator[tuple[str, Known]]:
         clocks, knower = self.clocks, int(self.clocks.knower[threads[0]])
         some = [*threads] if len(threads) > 1 else threads[0]
         at, start = clocks.row(row), int(clocks.first_column(row))
@@ -227,12 +246,3 @@ class KnownBySc:
                 flags = clocks.parts[at, knower][None]
                 flags = np.asarray(flags >> self._shift(block) & LOWEST) if clocks.fences else flags
                 yield reach, Known(times, flags, cluster, [far] if far else [])
-
-    @staticmethod
-    def _same(reach: str, known: Known, last: list[tuple[str, Known]]) -> tuple[str, Known]:
-        """This, or the same of the last write, if nothing is new."""
-        for other, before in last:
-            if other == reach and len(before.far) == len(known.far):
-                alike = all(map(is_, (*chain(*before.far),), (*chain(*known.far),)))
-                return (reach, before) if alike and (before.threads == known.threads).all() else (reach, known)
-        return reach, known

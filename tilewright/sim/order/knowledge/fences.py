@@ -13,7 +13,7 @@ from tilewright.sim.machine import bits_of, lanes_in
 from tilewright.sim.order.bounds import PROXY_FENCES
 from tilewright.sim.order.knowledge.clocks import Actors, Clocks
 from tilewright.sim.order.knowledge.known import Known
-from tilewright.sim.order.knowledge.releases import Pattern, hold_each_other
+from tilewright.sim.order.knowledge.releases import FENCE, RELEASE, SC_FENCE, Pattern, hold_each_other
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,10 +52,11 @@ class Stamps:
         return Stamps(self.times[which], self.ctas[which], self.threads[which])
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)  # not frozen: there are many, and freezing takes time
 class FencePoint:
     """A fence that lanes of a warp, bits of a number, have passed at a time. known: what all of these lanes knew, a row
-    of it; scope: "" where it does not count. first: the block of columns that it is about, 0 for all memory.
+    of it; scope: "" where it does not count. first: the block of columns that it is about, 0 for all memory. kind: of
+    patterns that begin with it. changes: of what its CTA knew, until then.
     """
 
     row: int
@@ -65,6 +66,8 @@ class FencePoint:
     known: Known
     scope: str
     first: int = 0
+    kind: str = FENCE
+    changes: int = 0
     fenced: Mapping[int, Times] = field(default_factory=dict)
     published: dict[int, Pattern] = field(default_factory=dict)  # by the lanes that write
 
@@ -130,21 +133,32 @@ class Fences:
         self.clocks = clocks
         self.latest: dict[tuple[int, int, object], list[FencePoint]] = {}
 
-    def passed(self, who: Actors, scope: str, *, of_shared: bool) -> None:
+    def passed(self, who: Actors, scope: str, *, of_shared: bool, is_sc: bool = False) -> None:
         """Lanes have passed a fence that releases. of_shared: shared memory alone."""
         clocks, time = self.clocks, self.clocks.wave.now
         first = clocks.narrow if of_shared else 0
+        tells = is_sc and not first and clocks.by_sc.is_plain and scope in clocks.wave.run.wide
         for k, lanes, known in clocks.apart(who):
-            about = clocks.about_shared(known) if first else known
-            self._add(FencePoint(*who.places[k], lanes, time, about, scope, first))
+            row, warp = who.places[k]
+            about, changes = clocks.about_shared(known) if first else known, clocks.changes.item(clocks.row(row))
+            self._add(FencePoint(row, warp, lanes, time, about, scope, first, SC_FENCE if tells else FENCE, changes))
+
+    def tell_all(self, row: int, warp: int, lanes: int) -> bool:
+        """Is all that comes before these lanes by way of fences what their own one tells?"""
+        changes = self.clocks.changes.item(self.clocks.row(row))
+        for passed in self.latest.get((row, warp, None), ()):
+            if passed.kind == SC_FENCE and passed.changes == changes and not lanes & ~passed.lanes:
+                return True
+        return False
 
     def released(self, row: int, thread: int, lanes: int, scope: str, where: object) -> None:
         """Lanes of a thread's warp, which know the same as it, have released on a location."""
         clocks, warp = self.clocks, thread >> 5
+        clocks.by_sc.settle([(row, warp)])
         fences, own = clocks.by_sc, slice(32 * warp, 32 * warp + 32)
         fenced = {block: fences.own[reach][row, own].copy() for reach, block in fences.first.items()}
-        known = clocks.known_by(row, int(clocks.knower[thread]))
-        self._add(FencePoint(row, warp, lanes, clocks.wave.now, known, scope, fenced=fenced), where)
+        known = clocks.known_by(row, int(clocks.knower[thread]), clocks.cluster_of(np.array([row])))
+        self._add(FencePoint(row, warp, lanes, clocks.wave.now, known, scope, kind=RELEASE, fenced=fenced), where)
 
     def _add(self, point: FencePoint, where: object = None) -> None:
         """The last one of these lanes, from now on."""
@@ -167,19 +181,19 @@ class Fences:
         for passed in self.latest.get((row, warp, where), ()):
             if both := passed.lanes & lanes:
                 if (pattern := passed.published.get(both)) is None:
-                    pattern = passed.published[both] = self._pattern(passed, both, of_fence=where is None)
+                    pattern = passed.published[both] = self._pattern(passed, both)
                 patterns.append(pattern)
         return patterns
 
-    def _pattern(self, passed: FencePoint, lanes: int, *, of_fence: bool) -> Pattern:
+    def _pattern(self, passed: FencePoint, lanes: int) -> Pattern:
         """What lanes that have passed a fence, or released, publish from then on."""
-        known, those = passed.known, [*lanes_in(lanes)]
-        columns = int(self.clocks.first_column(passed.row)) + 32 * passed.warp + np.array(those)
+        known, those = passed.known, lanes_in(lanes)
+        first = self.clocks.first_column(passed.row) + 32 * passed.warp
         times = known.threads.copy()
-        times[0, passed.first + columns] = passed.time
+        times[0, [passed.first + first + lane for lane in those]] = passed.time
         for block, own in passed.fenced.items():
-            times[0, block + columns] = np.maximum(times[0, block + columns], own[those])
+            columns = [block + first + lane for lane in those]
+            times[0, columns] = np.maximum(times[0, columns], own[[*those]])
         known = Known(times, known.parts, known.cluster, known.far)
         cta = passed.row + self.clocks.wave.first
-        warp = -1 if passed.first else passed.warp
-        return Pattern(lanes, passed.scope, cta, known, passed.time, of_fence=of_fence, warp=warp)
+        return Pattern(lanes, passed.scope, cta, known, passed.time, passed.kind, -1 if passed.first else passed.warp)

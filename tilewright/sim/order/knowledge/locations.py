@@ -16,7 +16,7 @@ from tilewright.sim.machine import UNITS, Array, Bits, Bools, Device, Ints, Site
 from tilewright.sim.order.bounds import STATES
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fences import Fences
-from tilewright.sim.order.knowledge.releases import NOTHING, Pattern, Release, gathered, hold_each_other
+from tilewright.sim.order.knowledge.releases import BY_SC, Pattern, Release, gathered, hold_each_other
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -138,7 +138,8 @@ class History:
             number = self._like_newest(oldest, alike)
             if number < self.newest:
                 number = self._like_newest(self._newest_known(clocks, row, threads[0], number), alike)
-        self.seen |= dict.fromkeys(((cta, thread) for thread in threads), number)
+        for thread in threads:
+            self.seen[cta, thread] = number
         return number
 
     def _like_newest(self, oldest: int, alike: Alike) -> int:
@@ -149,8 +150,8 @@ class History:
             if bits is not None and is_alike(bits):
                 break
             number += 1
-        number = first.get(number, number)
-        first |= dict.fromkeys(range(oldest, number), number)
+        walked, number = number, first.get(number, number)
+        first |= dict.fromkeys(range(oldest, walked), number)
         return number
 
     def _newest_known(self, clocks: Clocks, row: int, thread: int, oldest: int) -> int:
@@ -214,8 +215,6 @@ class Locations:
         self.memories: set[str] = set()  # where anything was released
         self.seen: dict[tuple[int, int], Release] = {}
         self.unacquired: dict[tuple[int, int], list[_Observed]] = {}  # CTA and warp
-        self._behind_sc: dict[tuple[int, tuple[int, ...]], Release] = {}  # the last that threads of CTAs have observed
-        self._heard: list[tuple[Strong, Release]] = []
         self.keeps_states = keeps_states
         self.histories: dict[Where, History] = {}
         self._decision: Decision | None = None  # of the access that is being recorded
@@ -241,11 +240,11 @@ class Locations:
         self._decision = self._decided(access)
         if site.write:
             self.memories.add(places.name)
-        threads = list(threads_of(access, None if site.write else self._written_at(access)))
-        every = [threads[k] for k in access.team.wave.run.precedence.taken(np.arange(len(threads))).tolist()]
+        every = list(threads_of(access, None if site.write else self._written_at(access)))
+        if len(every) > 1:
+            every = [every[k] for k in access.team.wave.run.precedence.taken(np.arange(len(every))).tolist()]
         for strong in _strong(access, every):
             self._of_warp(access, fences, strong)
-        self._hear(access.clocks)
 
     def _written_at(self, access: AccessRecord) -> Bools | None:
         """Which lanes touch a location of a global buffer where anything was written strongly? Many may poll others."""
@@ -275,30 +274,17 @@ class Locations:
         accesses = []
         for strong in every:
             released = fences.of(strong.row, strong.warp, strong.lanes) if site.write else []
-            before = clocks.by_sc.before(strong.row, strong.threads) if site.write else ()
-            by_sc = [
-                Pattern(strong.lanes, reach, strong.cta, known, clocks.wave.now, of_fence=True, warp=strong.warp)
-                for reach, known in before
-            ]
-            if released or by_sc or site.how.sem in RELEASES or strong.where in self._at:
-                accesses.append((strong, released, by_sc))
-        for strong, _, _ in accesses if site.shows else ():
+            if site.write and not fences.tell_all(strong.row, strong.warp, strong.lanes):
+                released += [
+                    Pattern(strong.lanes, reach, strong.cta, known, clocks.wave.now, BY_SC, strong.warp)
+                    for reach, known in clocks.by_sc.before(strong.row, strong.threads)
+                ]
+            if released or site.how.sem in RELEASES or strong.where in self._at:
+                accesses.append((strong, released))
+        for strong, _ in accesses if site.shows else ():
             self.read(clocks, strong)
-        if site.how.sem in RELEASES:
-            self._hear(clocks)
-        for strong, released, by_sc in accesses if site.write else ():
-            self.written(fences, strong, released, by_sc)
-
-    def _hear(self, clocks: Clocks) -> None:
-        """Lanes that have observed writes get what comes before these by way of fences, once all have, if they may."""
-        by_release: dict[Release, list[Strong]] = {}
-        for access, release in self._heard:
-            by_release.setdefault(release, []).append(access)
-        self._heard.clear()
-        for release, accesses in by_release.items():
-            known, is_any = clocks.by_sc.observed([access.cta for access in accesses], release)
-            heard = [(k, one.row, one.warp, one.lanes) for k, one in enumerate(accesses) if is_any[k]]
-            clocks.learn_each(heard, known)
+        for strong, released in accesses if site.write else ():
+            self.written(fences, strong, released)
 
     def overwritten(self, where: Where) -> None:
         """Record a weak write, of which a read observes nothing."""
@@ -317,15 +303,13 @@ class Locations:
         self.seen |= {(access.cta, thread): release for thread in access.threads}
         is_left = True
         if access.site.how.sem in ("acquire", "acq_rel"):
-            known, (is_any,), (is_left,) = gathered(clocks, release.patterns, [access.cta], access.site.how.scope)
+            known, (is_any,), (is_left,) = gathered(clocks, release.whole(clocks), [access.cta], access.site.how.scope)
             clocks.learn_each([(0, access.row, access.warp, access.lanes)] if is_any else [], known)
         if is_left:
             self.observed((access.cta, access.warp), access.lanes, release)
-        if release.by_sc:
+        if release.has_sc:
             found.readers |= {(access.cta, thread) for thread in access.threads if is_newest}
-            if self._behind_sc.get((access.cta, access.threads)) is not release:  # else they poll
-                self._behind_sc[access.cta, access.threads] = release
-                self._heard.append((access, release))
+            clocks.by_sc.observe(access.row, access.warp, access.lanes, release)
 
     def _acquired(self, clocks: Clocks, access: Strong, newest: Release) -> tuple[Release | None, bool]:
         """What a read certainly observes, of what the last write there is part of; and is it that of the last write?"""
@@ -347,11 +331,11 @@ class Locations:
                 observed.lanes &= ~lanes  # who comes later to a location has observed more
         kept[:] = [*(observed for observed in kept if observed.lanes), _Observed(lanes, release)]
 
-    def published(self, where: Where) -> list[Pattern]:
+    def published(self, clocks: Clocks, where: Where) -> list[Pattern]:
         """The releases that whoever observes the last write there may acquire."""
         found = self._at.get(where)
         release = found.release if found is not None else None
-        return [*release.patterns.whole.patterns.values()] if release is not None else []
+        return [*release.whole(clocks).patterns.values()] if release is not None else []
 
     @staticmethod
     def _morally_strong(found: _Location, access: Strong, run: Device) -> bool:
@@ -361,17 +345,15 @@ class Locations:
         wide = one.how.scope in run.wide and other.how.scope in run.wide
         return wide or bool(hold_each_other(one.how.scope, found.cta, other.how.scope, access.cta, run))
 
-    def written(self, fences: Fences, access: Strong, released: list[Pattern], by_sc: list[Pattern]) -> None:
+    def written(self, fences: Fences, access: Strong, released: list[Pattern]) -> None:
         """A strong write: it publishes what the threads release, an atomic also what it has found there."""
         found, clocks = self._at.get(access.where), fences.clocks
         if access.site.how.sem in RELEASES:
             fences.released(access.row, access.threads[0], access.lanes, access.site.how.scope, access.where)
         released = [*released, *fences.of(access.row, access.warp, access.lanes, access.where)]
-        release = self._kept(found, access, clocks.wave.run)
-        if release is not None:
-            release = release.followed_by(clocks, released, by_sc)
-        elif released or by_sc:
-            release = Release.of(clocks, released, by_sc)
+        release = self._kept(clocks, found, access)
+        if release is not None or released:
+            release = release.followed_by(clocks, released) if release is not None else Release.of(clocks, released)
         if release is not None or found is not None:
             self._at[access.where] = _Location(access.site, access.cta, release)
         if not access.site.how.atomic:
@@ -382,16 +364,16 @@ class Locations:
             self._unfilled.append((history, history.newest, access.row, access.threads[0]))
             history.written(access.cta, access.threads, access.time, release)
 
-    def _kept(self, found: _Location | None, access: Strong, run: Device) -> Release | None:
+    def _kept(self, clocks: Clocks, found: _Location | None, access: Strong) -> Release | None:
         """What was published there before a write and is so still: an atomic hands all on. Who stores over what it has
         observed does so later for all (coherence): what came before that by way of fences, comes before the store.
         """
-        if found is None or found.release is None or not self._morally_strong(found, access, run):
+        if found is None or found.release is None or not self._morally_strong(found, access, clocks.wave.run):
             return None
         if access.site.how.atomic:
             return found.release
         has_read = (access.cta, access.threads[0]) in found.readers
-        return Release(NOTHING, found.release.by_sc) if has_read else None
+        return found.release.behind_fences(clocks) if has_read else None
 
     def fenced(self, clocks: Clocks, who: Actors, sem: str, scope: str, *, of_shared: bool) -> None:
         """Lanes have passed a fence that acquires: what they have observed comes before them now; after one of kind sc
@@ -406,7 +388,7 @@ class Locations:
                     by_release.setdefault(observed.release, []).append((row, warp, lanes, observed))
         for release, some in by_release.items():
             ctas = [row + clocks.wave.first for row, *_ in some]
-            known, is_any, is_left = gathered(clocks, release.patterns, ctas, scope, of_shared=of_shared)
+            known, is_any, is_left = gathered(clocks, release.whole(clocks), ctas, scope, of_shared=of_shared)
             heard = [(k, row, warp, lanes) for k, (row, warp, lanes, _) in enumerate(some) if is_any[k]]
             clocks.learn_each(heard, known)
             for k, (row, warp, lanes, observed) in enumerate(some):
@@ -415,7 +397,7 @@ class Locations:
                     if not observed.lanes:
                         self.unacquired[row + clocks.wave.first, warp].remove(observed)
         if sem == "sc":
-            clocks.by_sc.fenced(who, scope)
+            clocks.by_sc.fenced(who, scope, of_shared=of_shared)
 
 
 def _strong(access: AccessRecord, threads: list[tuple[Thread, Where]]) -> Iterator[list[Strong]]:

@@ -145,7 +145,7 @@ class Phases:
             for k, ((row, warp), lanes) in enumerate(zip(who.places, who.bits, strict=True)):
                 cta = row + self.clocks.wave.first
                 seen = Pattern(lanes, str(signal.scope), cta, known[np.array([k])], self.clocks.wave.now)
-                locations.observed((cta, warp), lanes, Release.of(self.clocks, [seen], []))
+                locations.observed((cta, warp), lanes, Release.of(self.clocks, [seen]))
 
     def _over(self, signals: Signals, *, wide: bool) -> Iterator[tuple[Ints, Known]]:
         """The knowledge that phases before the running one have published, for parts of the signals.

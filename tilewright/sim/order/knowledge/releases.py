@@ -8,19 +8,21 @@ Source: PTX ISA, "Memory Consistency Model: Observation, Release and acquire pat
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from tilewright.sim.machine import Bools, Device, Ints
-from tilewright.sim.order.knowledge.known import Far, Known, joined, later
+from tilewright.sim.order.knowledge.known import Far, Known, joined
 
 if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.known import Times
 
 
-Key: TypeAlias = "tuple[int, str, bool]"  # CTA, scope, and is it a fence's?
+Key: TypeAlias = "tuple[int, str, str]"  # CTA, scope and kind
+RELEASE, FENCE, SC_FENCE, BY_SC = "release", "fence", "fence.sc", "by sc"  # kinds of patterns
 MOST_APART = 64  # writes whose patterns are joined at once
 
 
@@ -39,8 +41,9 @@ def hold_each_other(scope: str, cta: Ints | int, other_scope: str, other: Ints |
 @dataclass(eq=False, slots=True)
 class Pattern:
     """The release that was made, or that awaits an acquire. lanes: bits, of the warp; known: a row of knowledge; time:
-    when its flags were right; of_fence: is it a fence that releases? warp: where later ones of the same lanes hold all
-    that earlier ones did. last: what was joined last, of several.
+    when its flags were right; kind: of a release, of a fence, or what comes before by way of others' fences, with the
+    reach of these as scope. warp: where later ones of the same lanes hold all that earlier ones did. last: what was
+    joined last, of several.
     """
 
     lanes: int
@@ -48,14 +51,14 @@ class Pattern:
     cta: int
     known: Known
     time: int
-    of_fence: bool = False
+    kind: str = RELEASE
     warp: int = -1
     last: Known | None = None
 
     @property
     def key(self) -> Key:
         """Those with one key are acquired together."""
-        return self.cta, self.scope, self.of_fence
+        return self.cta, self.scope, self.kind
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -72,113 +75,106 @@ class _Whole:
     def followed_by(self, clocks: Clocks, added: list[Pattern]) -> _Whole:
         """This and more."""
         size, run = clocks.wave.run.cluster_ctas, clocks.wave.run
-        patterns, near, far = dict(self.patterns), dict(self.near), self.far
-        for pattern in added:
+        patterns, near, far, narrow = dict(self.patterns), dict(self.near), self.far, self.narrow
+        latest = {(this.key, this.warp, this.lanes if this.warp >= 0 else id(this)): this for this in added}
+        more: dict[int, Times] = {}
+        for pattern in latest.values():
             other = patterns.get(pattern.key)
             patterns[pattern.key] = pattern if other is None else _joined_pattern(clocks, other, pattern)
-        wide = [pattern for pattern in added if pattern.scope in run.wide]
-        for pattern in wide:
-            before, times = near.get(pattern.cta // size), pattern.known.threads[0]
-            near[pattern.cta // size] = times if before is None else np.maximum(before, times)
-        if run.ctas > size:
-            own: Far = tuple({} for _ in clocks.goes_far)
-            for pattern in wide:
-                for mine, more in zip(own, clocks.near_as_far(pattern.known, 0), strict=True):
-                    for cta, times in more.items():
-                        mine[cta] = later(times, mine[cta]) if cta in mine else times
-            others = {id(pattern.known.far[0]): pattern.known.far[0] for pattern in wide if pattern.known.far}
-            for part in (*others.values(), own):
-                far = joined(far, part)
-        new = dict.fromkeys(pattern.key for pattern in added if pattern.scope not in run.wide)
-        return _Whole(patterns, near, far, (*self.narrow, *(key for key in new if key not in self.patterns)))
+            if pattern.scope in run.wide:
+                cluster, times = pattern.cta // size, pattern.known.threads[0]
+                more[cluster] = np.maximum(more[cluster], times) if cluster in more else times
+                far = joined(far, pattern.known.far[0]) if pattern.known.far else far
+            elif other is None:
+                narrow = (*narrow, pattern.key)
+        for cluster, times in more.items():
+            near[cluster] = np.maximum(near[cluster], times) if cluster in near else times
+        if more and run.ctas > size:
+            blocks = zip(*(clocks.near_as_far(cluster, times) for cluster, times in more.items()), strict=True)
+            far = joined(far, tuple(dict(chain(*map(dict.items, block))) for block in blocks))
+        return _Whole(patterns, near, far, narrow)
 
 
-class Published:
-    """What writes have published, joined by CTA, scope and kind of release: once it is asked for, as many write what
-    few read. Never changed.
+class Release:
+    """What may be acquired at a location: what writes there have published; and what comes before them by way of a
+    fence.sc, with the reach of that as scope. Each is joined by CTA, scope and kind once it is asked for, as many write
+    what few read. Never changed.
+
+    root: the same for all writes that follow one another as atomics. has_sc: does anything come by way of a fence.sc?
+    has_more: anything that the patterns do not tell?
     """
 
-    __slots__ = ("_added", "_base", "_depth", "_last", "_whole")
+    __slots__ = ("_added", "_base", "_depth", "_last", "_wholes", "has_more", "has_sc", "root")
 
-    def __init__(self, whole: _Whole | None = None) -> None:
-        self._whole = whole
-        self._base: tuple[Published, Clocks] | None = None  # to which this adds
+    def __init__(self, wholes: dict[bool, _Whole], base: Release | None = None) -> None:
+        self._wholes = wholes  # those that were asked for; of fences of kind sc?
+        self._base = base  # to which this adds
         self._added: list[Pattern] = []
         self._depth = 0
         self._last: dict[Key, Known] | None = None  # by key, what was published last; its follower takes it over
+        self.root: object = self
+        self.has_sc = self.has_more = base is None and bool(wholes[True].patterns)
 
-    def __bool__(self) -> bool:
-        return self._base is not None or bool(self.whole.patterns)
+    @classmethod
+    def of(cls, clocks: Clocks, patterns: list[Pattern]) -> Release:
+        """What one write publishes."""
+        return cls({False: NOTHING, True: NOTHING}).followed_by(clocks, patterns)
 
-    @property
-    def whole(self) -> _Whole:
-        """All of it."""
-        if self._whole is None:
-            assert self._base is not None
-            (base, clocks), added = self._base, [self._added]
-            while base._whole is None:
+    def whole(self, clocks: Clocks, *, by_sc: bool = False) -> _Whole:
+        """All that was published; or what comes before by way of fences of kind sc."""
+        if by_sc not in self._wholes:
+            base, added = self, []
+            while by_sc not in base._wholes:
                 assert base._base is not None
                 added.append(base._added)
-                base, _ = base._base
-            patterns = [pattern for several in reversed(added) for pattern in several]
-            self._whole = base._whole.followed_by(clocks, patterns)
-            self._base, self._added = None, []
-        return self._whole
+                base = base._base
+            every = [pattern for several in reversed(added) for pattern in several]
+            if by_sc:
+                every = [clocks.by_sc.told_by(pattern) for pattern in every if pattern.kind in (SC_FENCE, BY_SC)]
+            else:
+                every = [pattern for pattern in every if pattern.kind != BY_SC]
+            self._wholes[by_sc] = base._wholes[by_sc].followed_by(clocks, every)
+        return self._wholes[by_sc]
 
-    def followed_by(self, clocks: Clocks, patterns: list[Pattern]) -> Published:
-        """This and more. What threads of one CTA have released with one scope is acquired together."""
-        if not patterns:
-            return self
-        last = self._last
-        if last is None:
-            last = {key: one.last or one.known for key, one in self.whole.patterns.items()}
+    def behind_fences(self, clocks: Clocks) -> Release:
+        """The part that comes by way of fences of kind sc."""
+        return Release({False: NOTHING, True: self.whole(clocks, by_sc=True)})
+
+    def followed_by(self, clocks: Clocks, patterns: list[Pattern]) -> Release:
+        """This, and what another write has published: an atomic that found it. What threads of one CTA have released
+        with one scope is acquired together.
+        """
+        if (last := self._last) is None:
+            every = (self.whole(clocks, by_sc=by_sc).patterns.items() for by_sc in (True, False))
+            last = {key: pattern.last or pattern.known for some in every for key, pattern in some}
         patterns = [pattern for pattern in patterns if last.get(pattern.key) is not pattern.known]
         if not patterns:
             self._last = last
             return self
-        found = Published()
-        found._base, found._added = (self, clocks), patterns
-        found._depth = self._depth + 1 if self._whole is None else 1
-        self._last, found._last = None, last
-        last |= {pattern.key: pattern.known for pattern in patterns}
-        if found._depth > MOST_APART:
-            found.whole  # noqa: B018  # made now, so that no chain grows
-        return found
+        after = Release({}, self)
+        after.root, after._added, after._depth = self.root, patterns, self._depth + 1
+        after.has_sc, after.has_more = self.has_sc, self.has_more
+        self._last, after._last = None, last
+        for pattern in patterns:
+            last[pattern.key] = pattern.known
+            after.has_more |= pattern.kind == BY_SC
+            after.has_sc |= pattern.kind in (SC_FENCE, BY_SC)
+        if after._depth > MOST_APART:  # made now, so that no chain grows
+            after._wholes = {by_sc: after.whole(clocks, by_sc=by_sc) for by_sc in (True, False)}
+            after._base, after._added, after._depth = None, [], 0
+        return after
 
 
-NOTHING = Published(_Whole())
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Release:
-    """What may be acquired at a location. patterns: what writes there have published. by_sc: what comes before them by
-    way of a fence.sc, with the reach of that as scope.
-
-    root: the same for all writes that follow one another as atomics.
-    """
-
-    patterns: Published
-    by_sc: Published
-    root: object = field(default_factory=object)
-
-    @classmethod
-    def of(cls, clocks: Clocks, patterns: list[Pattern], by_sc: list[Pattern]) -> Release:
-        """What one write publishes."""
-        return cls(NOTHING.followed_by(clocks, patterns), NOTHING.followed_by(clocks, by_sc))
-
-    def followed_by(self, clocks: Clocks, patterns: list[Pattern], by_sc: list[Pattern]) -> Release:
-        """This, and what an atomic has published that found it."""
-        both = self.patterns.followed_by(clocks, patterns), self.by_sc.followed_by(clocks, by_sc)
-        return self if both == (self.patterns, self.by_sc) else Release(*both, self.root)
+NOTHING = _Whole()
 
 
 def gathered(
-    clocks: Clocks, given: Published, ctas: list[int], scope: str, *, of_shared: bool = False, only: str = ""
+    clocks: Clocks, published: _Whole, ctas: list[int], scope: str, *, of_shared: bool = False, only: str = ""
 ) -> tuple[Known, list[bool], list[bool]]:
     """What threads of CTAs get of this with a scope, a row for each of them; of each, whether that is anything, and
     whether anything is left. only: the scope of what they get.
     """
-    run, published, count = clocks.wave.run, given.whole, len(ctas)
+    run, count = clocks.wave.run, len(ctas)
     size = run.cluster_ctas
     joins = scope in run.wide and not of_shared and clocks.parts.shape[-1] == 1  # then it is joined already
     known = Known.nothing(clocks, ctas)
@@ -218,7 +214,7 @@ def _take_over(clocks: Clocks, known: Known, k: int, pattern: Pattern, *, is_wid
     if is_wide and pattern.scope in wave.run.wide:
         return True
     if not of_shared:  # of threads of one GPU among several
-        far = joined(known.far[k], clocks.near_as_far(more, 0))
+        far = joined(known.far[k], clocks.near_as_far(pattern.cta // size, more.threads[0]))
         known.far[k] = joined(far, more.far[0]) if more.far else far
     return False
 
@@ -231,12 +227,6 @@ def _joined_pattern(clocks: Clocks, one: Pattern, other: Pattern) -> Pattern:
         return other
     parts = clocks.current(one.known.parts, one.time) | clocks.current(other.known.parts, other.time)
     threads, lanes = np.maximum(one.known.threads, other.known.threads), one.lanes | other.lanes
-    known = Known(threads, parts, other.known.cluster, _far_of(one.known, other.known))
+    far = [*map(joined, one.known.far, other.known.far)] or one.known.far or other.known.far
+    known = Known(threads, parts, other.known.cluster, far)
     return replace(other, lanes=lanes, known=known, time=clocks.wave.now, warp=-1, last=other.known)
-
-
-def _far_of(a: Known, b: Known) -> list[Far]:
-    """What two rows of knowledge hold of other clusters."""
-    if not (a.far and b.far):
-        return a.far or b.far
-    return [joined(a.far[0], b.far[0])]

@@ -143,8 +143,8 @@ def apart(cta: Ints, thread: Ints, other_cta: Ints, other_thread: Ints, *, run: 
 def pairs_of(access: AccessRecord, found: Candidates) -> Pairs:
     """The pairs of an access with the earlier ones that may race with it."""
     places, clocks = access.places, access.clocks
-    row = np.array(numbers(access.seen.ctas))[found.cta]
-    warp = np.array(numbers(access.seen.warps))[found.warp]
+    ctas, warps = access.seen.ctas, access.seen.warps
+    row, warp = ctas.start + ctas.step * found.cta, warps.start + warps.step * found.warp
     thread = warp * 32 + found.lane
     cta = row + access.team.wave.first
     other = found.tags >> CTA & (1 << CTA_BITS) - 1 if places.is_global else cta

@@ -18,6 +18,7 @@ from tilewright.sim.order.bounds import OBSERVATIONS, STRONG_WRITES
 from tilewright.sim.order.knowledge.fences import Stamps
 from tilewright.sim.order.knowledge.known import joined_others
 from tilewright.sim.order.knowledge.locations import Locations, Where, threads_of
+from tilewright.sim.order.knowledge.releases import RELEASE
 from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED, Clash, Pairs, pairs_of
 from tilewright.sim.order.races.permitted import (
     are_morally_strong,
@@ -86,13 +87,9 @@ def clash_of(
     which need no report.
     """
     pairs = pairs_of(access, found)
-    is_sure = with_writer and access.lone is not None  # what it knows is no candidate
-    if is_sure and is_strong_with_all(access, write=True):
-        return None, pairs
     many = pairs.of_many
+    is_sure = with_writer and access.lone is not None  # what it knows is no candidate
     known = np.zeros(len(pairs), np.bool_) if is_sure else access.knows(pairs)
-    if with_writer and is_strong_with_all(access, write=True):
-        return None, pairs[many | ~known]
     if with_writer and many.any():
         known[many] = are_known_together(access, pairs[many])
         many &= ~known
@@ -112,6 +109,12 @@ def clash_of(
     if clash is None and checked.any():
         clash = replace(farthest_clash(access, unordered[checked], with_writer=with_writer), excuse=CHECKED)
     return clash, pairs[unknown | many] if clash is None or clash.excuse == CHECKED else unordered
+
+
+def unordered(access: AccessRecord, found: Candidates) -> Pairs:
+    """The writes that do not come before an access, which is morally strong with all of them."""
+    pairs = pairs_of(access, found)
+    return pairs if access.lone is not None or pairs.of_many.all() else pairs[pairs.of_many | ~access.knows(pairs)]
 
 
 def _racing(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> tuple[Bools, Bools]:
@@ -316,11 +319,12 @@ class _Ticket:
 
     def _all_fenced(self, clocks: Clocks) -> Others:
         fenced: Others = {}
-        patterns = [*self.release.patterns.whole.patterns.values(), *self.release.by_sc.whole.patterns.values()]
+        wholes = [self.release.whole(clocks, by_sc=by_sc) for by_sc in (False, True)]
+        patterns = [pattern for whole in wholes for pattern in whole.patterns.values()]
         for known in [
-            pattern.known for pattern in patterns if pattern.of_fence and pattern.scope in clocks.wave.run.wide
+            pattern.known for pattern in patterns if pattern.kind != RELEASE and pattern.scope in clocks.wave.run.wide
         ]:
-            for far in (clocks.near_as_far(known, 0), *known.far):
+            for far in (clocks.near_as_far(known.cluster.item(0), known.threads[0]), *known.far):
                 fenced = joined_others(fenced, far[0]) if far else fenced
         return fenced
 
@@ -487,8 +491,12 @@ class RaceDetector:
         if access.places.is_calm(access.clocks, write=access.site.write):
             return False, None
         found = access.places.writes_before(access)
-        clash, unknown = self.tickets.clash_of(access, found) if found is not None else (None, None)
-        self._report(clash)
+        clash, unknown = None, None
+        if found is not None and is_strong_with_all(access, write=True):
+            unknown = unordered(access, found)
+        elif found is not None:
+            clash, unknown = self.tickets.clash_of(access, found)
+            self._report(clash)
         asks = access.site.write and not is_strong_with_all(access, write=False)
         found = access.places.reads_before(access) if asks else None
         self._report(clash_with_reads(access, found) if found is not None else None)

@@ -261,7 +261,7 @@ class Witness:
         """Has a write published to the later thread what a thread of its own CTA did up to a time?"""
         clocks, run = clash.access.clocks, clash.team.wave.run
         who = np.array([clash.earlier[0]]), np.array([thread]), np.array([time])
-        published = self.locations.published(told.where)
+        published = self.locations.published(clocks, told.where)
         return any(
             clocks.are_in(one.known, *who) and holds(one.scope, one.cta, clash.later[0], run) for one in published
         )
