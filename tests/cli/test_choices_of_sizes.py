@@ -57,3 +57,41 @@ def test_groups_divide_what_they_are_of_and_other_sizes_are_odd(tmp_path: Path) 
 
 def test_one_too_many_of_a_product_is_told(tmp_path: Path) -> None:
     assert sizes(CHANNELS.replace("GUARD", ">"), tmp_path)[0] == "wrong"
+
+
+ROWS = """
+__device__ float most(float v) {
+    for (int step = 16; step > 0; step /= 2) v = fmaxf(v, __shfl_xor_sync(0xffffffff, v, step));
+    return v;
+}
+__global__ void maxima(const float* x, float* out, int rows, int cols) {
+    int row = blockIdx.x * blockDim.y + threadIdx.y;
+    if (row >= rows) return;
+    float v = 0;
+    for (int c = threadIdx.x; c < cols; c += 32) TURN
+    v = most(v);
+    if (threadIdx.x == 0) out[row] = v;
+}
+void host(const float* x, float* out, int rows, int cols) {
+    CHECK
+    maxima<<<(rows + 3) / 4, dim3(32, 4)>>>(x, out, rows, cols);
+}
+"""
+IN_TURNS = "v = most(fmaxf(v, x[row * cols + c]));"
+
+
+@pytest.mark.parametrize(
+    ("turn", "check", "many"),
+    [
+        (IN_TURNS, "", 1),
+        ("v = fmaxf(v, x[row * cols + c]);", "", 0),
+        (IN_TURNS, "if (cols % 32 != 0) return;", 0),  # it is meant for multiples, and says so
+    ],
+)
+def test_lanes_that_do_not_meet_in_the_last_turn_are_a_warning(
+    turn: str, check: str, many: int, tmp_path: Path
+) -> None:
+    (one,) = verdicts_on(ROWS.replace("TURN", turn).replace("CHECK", check), tmp_path)
+
+    warnings = [each["message"] for each in one["findings"] if "where cols = 61, not 64" in each["message"]]
+    assert (one["status"], len(warnings)) == ("clean", many)

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from tilewright.load.cu_numbers import Number
     from tilewright.sim import Run
 
+MOST_UNEVEN = 5.0  # seconds of a run that is made once more with sizes that are no multiples of a warp's lanes
+APART = ("simulation", "divergence", *WAITING)  # kinds of findings of lanes and threads that do not meet
 MORE_ROOM = 2  # times that an array gets twice its length
 Keep: TypeAlias = Callable[[Report], None]
 """Gets the report on a file as far as it is."""
@@ -550,6 +552,8 @@ class LaunchCheck:
             verdict = _compared(kernel, verdict, ended.before, [*ended.named.values()], self.request.launch)
         if self.launch.unguarded is not None:
             verdict = replace(verdict, findings=(*verdict.findings, *self._unguarded(self.launch.unguarded)))
+        if self.launch.uneven is not None and verdict and verdict.seconds < MOST_UNEVEN:
+            verdict = replace(verdict, findings=(*verdict.findings, *self._uneven(self.launch.uneven)))
         verdict = replace(verdict, coverage=self.launch.coverage, proposed=self.launch.proposed.words())
         if not self.quiet:
             _say(verdict, outcome, self.policy.around.line)
@@ -565,6 +569,23 @@ class LaunchCheck:
         is_known = self.is_known and all(self.handed.homes.get(name or "") in self.handed.left for name in ramps)
         if is_known and not getattr(ended.outcome, "left_out", 1):
             self.handed.keep(self._around, *arrays, partial(self._again, kernel, began))
+
+    def _uneven(self, launch: Launched) -> Iterator[Finding]:
+        """A warning of lanes and threads that do not meet where a size is no multiple of a warp's lanes: kernels may be
+        meant for multiples alone.
+        """
+        alone = replace(self.policy, both=False, around=HostAround())
+        bare = replace(self, policy=alone, launch=launch, handed=Handed(),
+                       limits={**self.limits, "explore": 0, "replay": "forwards"})  # fmt: skip
+        begin = self._from_here()
+        apart = [finding for finding in bare._run().verdict.findings if finding.kind in APART]
+        begin()
+        for finding in islice(apart, 1):
+            even = self.launch.proposed.sizes
+            odd = {name: size for name, size in launch.proposed.sizes.items() if size != even.get(name)}
+            said = ", ".join(f"{name} = {size}, not {even.get(name)}" for name, size in odd.items())
+            what = f"{finding.message}, where {said}"
+            yield replace(finding, message=what, severity="warning", hint=finding.hint, remedy=None)
 
     def _unguarded(self, launch: Launched) -> Iterator[Finding]:
         """A warning of what a kernel that compares a size with nothing does where that is no multiple."""
