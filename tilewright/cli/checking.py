@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain, islice
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
 MOST_UNEVEN = 5.0  # seconds of a run that is made once more with sizes that are no multiples of a warp's lanes
 APART = ("simulation", "divergence", *WAITING)  # kinds of findings of lanes and threads that do not meet
+ORDER_SECONDS, EARLY_SECONDS = 20.0, 8.0  # of launches one behind the other, and of each of them
 MORE_ROOM = 2  # times that an array gets twice its length
 Keep: TypeAlias = Callable[[Report], None]
 """Gets the report on a file as far as it is."""
@@ -252,24 +254,23 @@ class FileCheck:
         Each order is run with what is chosen for its kernels alone.
         """
         told = {verdict.kernel: verdict for verdict in verdicts}
-        try:
-            orders = [*self._orders()]
-        except TilewrightError:
-            return [*verdicts]  # what is proposed for the kernels does not fit together
-        for order in orders:
-            for planned_launch, verdict in self._in_order(order):
-                name = planned_launch.kernel.title if isinstance(planned_launch.kernel, LoadedKernel) else ""
-                if name in told:
-                    told[name] = self._with_early(told[name], verdict, order)
+        with suppress(TilewrightError):  # what is proposed for kernels may not fit together, or the time is over
+            clock = KernelClock(ORDER_SECONDS)
+            for order in self._orders():
+                for planned_launch, verdict in self._in_order(order, clock):
+                    name = planned_launch.kernel.title if isinstance(planned_launch.kernel, LoadedKernel) else ""
+                    if name in told:
+                        told[name] = self._with_early(told[name], verdict, order)
         return [told[verdict.kernel] for verdict in verdicts]
 
-    def _in_order(self, order: ProposedOrder) -> Iterator[tuple[PlannedLaunch, Verdict]]:
+    def _in_order(self, order: ProposedOrder, clock: KernelClock) -> Iterator[tuple[PlannedLaunch, Verdict]]:
         """The verdicts on launches; those behind a wrong one come as if it began when all before it had ended."""
-        launches, clock, told = [*order.launches], FileClock(self.limits["limit_s"]).share(1), 0
+        launches, told = [*order.launches], 0
         while told < len(launches):
             report = sequence(
                 *launches, checks="races", both=self.asked.both, strict=self.asked.strict or (), explore=0,
-                limit_s=clock.within(None), max_findings=self.limits["max_findings"],
+                limit_s=min(clock.within(EARLY_SECONDS) or 0, self.limits["limit_s"]),
+                max_findings=self.limits["max_findings"],
             )  # fmt: skip
             yield from zip(launches[told:], report.verdicts[told:], strict=False)
             told, last = len(report.verdicts), launches[len(report.verdicts) - 1]
