@@ -88,3 +88,21 @@ def test_a_value_that_depends_by_shuffles_is_an_idiom_behind_a_wait_and_in_pairs
     x, out = np.ones(64, np.float32), np.zeros(256, np.uint8)
 
     tw.check(tw.load_cu(text)["k"], x, out, grid=1, block=64, shared_bytes=256).assert_clean()
+
+
+IN_PLACE = """
+__global__ void k(float* x, const float* scale) {
+    EARLY
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    LATE
+    x[threadIdx.x] = v * scale[0];
+}
+"""
+READS = "float v = x[threadIdx.x];"
+
+
+@pytest.mark.parametrize(("early", "late", "status"), [(READS, "", "wrong"), ("", READS, "clean")])
+def test_what_the_kernel_itself_changes_is_no_weight_that_may_be_read_early(early: str, late: str, status: str) -> None:
+    module = tw.load_cu(IN_PLACE.replace("EARLY", early).replace("LATE", late))
+
+    assert tw.check(module["k"], *(np.ones(n, np.float32) for n in (32, 1)), grid=1, block=32).status == status

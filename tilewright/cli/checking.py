@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain, islice
@@ -57,6 +58,9 @@ if TYPE_CHECKING:
     from tilewright.load.cu_numbers import Number
     from tilewright.sim import Run
 
+MOST_UNEVEN = 5.0  # seconds of a run that is made once more with sizes that are no multiples of a warp's lanes
+APART = ("simulation", "divergence", *WAITING)  # kinds of findings of lanes and threads that do not meet
+ORDER_SECONDS, EARLY_SECONDS = 20.0, 8.0  # of launches one behind the other, and of each of them
 MORE_ROOM = 2  # times that an array gets twice its length
 Keep: TypeAlias = Callable[[Report], None]
 """Gets the report on a file as far as it is."""
@@ -260,24 +264,23 @@ class FileCheck:
         Each order is run with what is chosen for its kernels alone.
         """
         told = {verdict.kernel: verdict for verdict in verdicts}
-        try:
-            orders = [*self._orders()]
-        except TilewrightError:
-            return [*verdicts]  # what is proposed for the kernels does not fit together
-        for order in orders:
-            for planned_launch, verdict in self._in_order(order):
-                name = planned_launch.kernel.title if isinstance(planned_launch.kernel, LoadedKernel) else ""
-                if name in told:
-                    told[name] = self._with_early(told[name], verdict, order)
+        with suppress(TilewrightError):  # what is proposed for kernels may not fit together, or the time is over
+            clock = KernelClock(ORDER_SECONDS)
+            for order in self._orders():
+                for planned_launch, verdict in self._in_order(order, clock):
+                    name = planned_launch.kernel.title if isinstance(planned_launch.kernel, LoadedKernel) else ""
+                    if name in told:
+                        told[name] = self._with_early(told[name], verdict, order)
         return [told[verdict.kernel] for verdict in verdicts]
 
-    def _in_order(self, order: ProposedOrder) -> Iterator[tuple[PlannedLaunch, Verdict]]:
+    def _in_order(self, order: ProposedOrder, clock: KernelClock) -> Iterator[tuple[PlannedLaunch, Verdict]]:
         """The verdicts on launches; those behind a wrong one come as if it began when all before it had ended."""
-        launches, clock, told = [*order.launches], FileClock(self.limits["limit_s"]).share(1), 0
+        launches, told = [*order.launches], 0
         while told < len(launches):
             report = sequence(
                 *launches, checks="races", both=self.asked.both, strict=self.asked.strict or (), explore=0,
-                limit_s=clock.within(None), max_findings=self.limits["max_findings"],
+                limit_s=min(clock.within(EARLY_SECONDS) or 0, self.limits["limit_s"]),
+                max_findings=self.limits["max_findings"],
             )  # fmt: skip
             yield from zip(launches[told:], report.verdicts[told:], strict=False)
             told, last = len(report.verdicts), launches[len(report.verdicts) - 1]
@@ -567,6 +570,8 @@ class LaunchCheck:
             verdict = _compared(kernel, verdict, ended.before, [*ended.named.values()], self.request.launch)
         if self.launch.unguarded is not None:
             verdict = replace(verdict, findings=(*verdict.findings, *self._unguarded(self.launch.unguarded)))
+        if self.launch.uneven is not None and verdict and verdict.seconds < MOST_UNEVEN:
+            verdict = replace(verdict, findings=(*verdict.findings, *self._uneven(self.launch.uneven)))
         verdict = replace(verdict, coverage=self.launch.coverage, proposed=self.launch.proposed.words())
         if not self.quiet:
             _say(verdict, outcome, self.policy.around.line)
@@ -594,6 +599,23 @@ class LaunchCheck:
         is_known = self.is_known and all(self.handed.homes.get(name or "") in self.handed.left for name in ramps)
         if is_known and not getattr(ended.outcome, "left_out", 1):
             self.handed.keep(self._around, *arrays, partial(self._again, kernel, began))
+
+    def _uneven(self, launch: Launched) -> Iterator[Finding]:
+        """A warning of lanes and threads that do not meet where a size is no multiple of a warp's lanes: kernels may be
+        meant for multiples alone.
+        """
+        alone = replace(self.policy, both=False, around=HostAround())
+        bare = replace(self, policy=alone, launch=launch, handed=Handed(),
+                       limits={**self.limits, "explore": 0, "replay": "forwards"})  # fmt: skip
+        begin = self._from_here()
+        apart = [finding for finding in bare._run().verdict.findings if finding.kind in APART]
+        begin()
+        for finding in islice(apart, 1):
+            even = self.launch.proposed.sizes
+            odd = {name: size for name, size in launch.proposed.sizes.items() if size != even.get(name)}
+            said = ", ".join(f"{name} = {size}, not {even.get(name)}" for name, size in odd.items())
+            what = f"{finding.message}, where {said}"
+            yield replace(finding, message=what, severity="warning", hint=finding.hint, remedy=None)
 
     def _unguarded(self, launch: Launched) -> Iterator[Finding]:
         """A warning of what a kernel that compares a size with nothing does where that is no multiple."""

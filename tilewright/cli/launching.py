@@ -181,7 +181,8 @@ class Launched:
     nor the request says, the likeliest first. Of such a one proposed: options that say it; coverage: the blocks of code
     that it reaches; is_reach_known: are its arrays as long as it reaches? unguarded: the same with other sizes of those
     that its kernel compares with nothing; multiples: of what these are, as it is. loose: those of its arrays whose
-    lengths are how far one run has reached, and follow from no size.
+    lengths are how far one run has reached, and follow from no size. uneven: the same where sizes that decide on no CTA
+    are no multiples of a warp's lanes.
     """
 
     request: Request
@@ -198,6 +199,7 @@ class Launched:
     unguarded: Launched | None = None
     multiples: Mapping[str, int] = field(default_factory=dict)
     loose: frozenset[str] = frozenset()
+    uneven: Launched | None = None
 
     def longer(self, names: Collection[str]) -> Launched:
         """The same with arrays that are twice as long."""

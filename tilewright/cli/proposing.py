@@ -55,7 +55,10 @@ FEWEST = 4  # what a size becomes where a run takes long, of one that decides on
 MOST_SIZE = 1 << 14  # of a size that is made a multiple of the threads of a CTA
 PARTS = 10  # halves of the threads of a CTA: where elements of several sizes are numbered by one index
 ODD, ODD_VECTORS = 3, 16  # how much less than a multiple a size is; where the kernels have vectors
-_VECTORS = re.compile(r"\b(?:u?(?:char|short|int|long)[248]|float[24]|double2|(?:__)?half2|\w*bfloat162)\b|/\s*[48]\b")
+LANES = 32  # of a warp
+_MEET = re.compile(r"\b__(?:shfl|ballot|any|all|reduce|match)\w*_sync\b|\b__sync(?:threads|warp)\w*\b|\.sync\(")
+_TYPES = r"\b(?:u?(?:char|short|int|long)[248]|float[24]|double2|(?:__)?half2|\w*bfloat162)\b"  # of vectors
+_VECTORS = re.compile(rf"{_TYPES}|/\s*[48]\b")
 
 
 @dataclass(frozen=True)
@@ -192,7 +195,7 @@ class _Proposals:
         if any(is_tensor(param.type) for param in kernel_of(self.module, self.launch().request).written):
             return {}  # the extents of several may have to be equal, and a thread behind them is outside in any case
         sizes = {name: size for name, size in self.options.sizes.items() if name in self.of_grid - self.of_block
-                 and not _is_divided(name, self.module.texts) and not self._is_shared_out(name)}  # fmt: skip
+                 and not _is_divided(name, self.module.texts) and not self.is_shared_out(name)}  # fmt: skip
         multiples = {name: self._multiple(name, size) for name, size in sizes.items()}
         alone = {name: multiple for name, multiple in multiples.items() if multiple is not None}
         return alone or {name: (size, 0) for name, size in self._together(sizes).items()}
@@ -217,7 +220,7 @@ class _Proposals:
         width: int | None = self.read[place]
         return None if width is None else (_multiple(size, width), width)
 
-    def _is_shared_out(self, name: str) -> bool:
+    def is_shared_out(self, name: str) -> bool:
         """Do texts divide a size by another one, as channels by groups, which is then to divide it?"""
         texts = self.module.texts
         others = {word for other in self.options.sizes if other != name for word in self.words(other)}
@@ -536,11 +539,30 @@ class _Sized:
     def proposed(self) -> Launched:
         """The launch with such arrays, which says what of it is proposed."""
         launch = self._with_lengths(self.launch, {**self.look.reach, **self.beyond}, self.sizes)
+        if self.look.is_known and (uneven := self._uneven_sizes()):
+            other = self._filled(self.proposals.launch(**{**self.sizes, **uneven}))
+            launch = replace(launch, uneven=self._with_lengths(other, self.look.reach, {**self.sizes, **uneven}))
         if not self.unguarded or not self.look.is_known:
             return launch
         other = self._filled(self.proposals.launch(**self.odd))
         widths = {name: width for name, width in self.unguarded.items()}
         return replace(launch, unguarded=self._with_lengths(other, self.look.reach, self.odd), multiples=widths)
+
+    def _uneven_sizes(self) -> dict[str, int]:
+        """Sizes that decide on no CTA, as no multiples of a warp's lanes, where these meet and nothing divides them."""
+        proposals, texts = self.proposals, self.proposals.module.texts
+        if any(re.search(_TYPES, text) for text in texts) or not any(map(_MEET.search, texts)):
+            return {}
+        kept = proposals.of_grid | proposals.of_block | proposals.of_shared | self.multiples.keys()
+        sizes = {name: size for name, size in proposals.options.sizes.items() if name not in kept and not size % LANES
+                 and size > 0 and not _is_divided(name, texts) and not proposals.is_shared_out(name)
+                 and not any(_is_cut(word, text) for word in proposals.words(name) for text in texts)}  # fmt: skip
+        uneven = {name: size - ODD for name, size in sizes.items()}
+        grid = self.launch.request.grid, self.launch.request.block
+        if not uneven or not proposals.grid(**{**self.sizes, **uneven}):
+            return {}
+        other = proposals.launch(**{**self.sizes, **uneven}).request
+        return uneven if (other.grid, other.block) == grid else {}
 
     def _with_lengths(self, launch: Launched, reach: Mapping[str, int], sizes: Mapping[str, int]) -> Launched:
         scaled = self._scaled(sizes)
@@ -615,6 +637,11 @@ def _kind(launch: Launched, name: str) -> str:
 def _is_before(error: SimulationError) -> bool:
     """Does it tell of nothing but accesses in front of arrays, which no room makes right?"""
     return all(finding.kind == "bounds" and finding.numbers.get("last", 0) < 0 for finding in error.findings)
+
+
+def _is_cut(word: str, text: str) -> bool:
+    """Does a text divide a size by a constant, or shift it, as vectors or lanes do?"""
+    return bool(re.search(rf"(?<![\w.]){re.escape(word)}\s*(?:/|%|>>)\s*[\dA-Z]", text))
 
 
 def _differing(spec: ArgumentSpec, other: ArgumentSpec, param: Parameter | Field) -> Iterator[str]:

@@ -301,7 +301,7 @@ def _in_numbers(placed: _Placed) -> LaunchShape:
     of_grid, of_block, of_shared = (_lacking(word, host) for word in (*words, "0", "0", "0")[:3])
     shapes = [host.extents(word) for word in words[:3]]
     host.numbers.lacks.discard("")
-    lacks = tuple(sorted(host.numbers.lacks)) or tuple(
+    lacks = tuple(sorted(_asked_outside(host.numbers.lacks, host))) or tuple(
         word for word, each in zip(words, shapes, strict=False) if each is None
     )
     known = [each if each is not None and all(0 <= n < _MOST for n in each) else None for each in shapes]
@@ -327,9 +327,21 @@ def _lacking(word: str, host: Host) -> frozenset[str]:
     """The names without which extents are not known."""
     host.numbers.lacks.clear()
     extents = host.extents(word)
-    lacks = frozenset(host.numbers.lacks) if extents is None else frozenset()
+    lacks = _asked_outside(host.numbers.lacks, host) if extents is None else frozenset()
     host.numbers.lacks.clear()
     return lacks
+
+
+def _asked_outside(names: Iterable[str], host: Host) -> frozenset[str]:
+    """The names that are not known: in a function that launches what it is handed, those of the caller in place of
+    parameters that it passes an expression for, as it says the kernel's arguments, too.
+    """
+    outer, passed = host.via or (None, {})
+    asked = set[str]()
+    for name in names:
+        inner = _lacking(passed[name], outer) if outer is not None and name in passed else frozenset()
+        asked |= inner or {name}
+    return frozenset(asked)
 
 
 def _needed(word: str, host: Host) -> tuple[str, ...]:

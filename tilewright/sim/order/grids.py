@@ -106,8 +106,7 @@ class Grids(Check):
     def _alone(self, site: Site, team: Team, lanes: Bools, offsets: Ints) -> None:
         """Notes that a site is executed before the wait for a launch of which nothing is known."""
         assert self.meets is not None
-        root = str(site.line.buffer).partition(".")[0].partition("[")[0]
-        if (site, team.wave.first) in self.seen or not (site.write or root in self.meets.arguments):
+        if (site, team.wave.first) in self.seen or not (site.write or _root(site) in self.meets.arguments):
             return
         self.seen.add((site, team.wave.first))
         early = lanes & ~self._has_waited(team, lanes)
@@ -119,8 +118,10 @@ class Grids(Check):
         meets = self.meets
         if meets is None or not (meets.footprint.waits or meets.alone in ("early", "sequence")):
             return
+        written = {_root(site) for site, _ in self.seen if site.write}  # no weights, which may be read early
+        changed = {site.at for site, _ in self.seen if not site.write and _root(site) in written}
         for (at, write), error in self.early.items():
-            if write or meets.alone == "early" or not meets.footprint.waits:
+            if write or at in changed or meets.alone == "early" or not meets.footprint.waits:
                 run.tell(error, str(at))
             else:
                 run.warn(f"{at}: {error.what}", "early", str(at), facts={"line": at.line} if at else {})
@@ -190,6 +191,11 @@ class Grids(Check):
             waits = (times > 0).any((1, 2))
             meets.footprint.waits |= bool(waits.any())
             meets.footprint.holds_back |= bool((waits & ~eager).any())
+
+
+def _root(site: Site) -> str:
+    """The argument that a site's array is, or is in."""
+    return str(site.line.buffer).partition(".")[0].partition("[")[0]
 
 
 def _too_early(program: Subject, site: Site, team: Team, early: Bools, offset: int) -> SimulationError:
