@@ -48,7 +48,7 @@ class Leftovers(Check):
     def acquired(self, wave: Wave, ctas: Ints, waiting: Any, barrier: int, rows: Ints) -> None:
         self.turns[wave][ctas] += 1
 
-    def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
+    def all_met(self, wave: Wave, ctas: slice) -> None:
         self.turns[wave][ctas] += 1
 
     def watch(self, site: Site) -> Hook | None:

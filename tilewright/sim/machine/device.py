@@ -175,7 +175,7 @@ class Events:
     def forgotten(self, wave: Wave, rows: Ints, barrier: int) -> None:
         """No thread will wait any more for what was released at a barrier, kept in ``rows``."""
 
-    def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
+    def all_met(self, wave: Wave, ctas: slice) -> None:
         """All warps of these CTAs have met at once."""
 
     def warps_met(self, team: Team) -> None:

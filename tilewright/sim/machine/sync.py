@@ -166,10 +166,8 @@ class Barriers:
         if wrong.any():
             cta, warp = map(int, np.argwhere(wrong)[0])
             what = "arrives again before it has waited" if arrives else "waits and has not arrived"
-            who, hint = (
-                self.wave.warp_at(numbers(batch.ctas)[cta], numbers(batch.warps)[warp]),
-                _turn(place, arrives=arrives),
-            )
+            who = self.wave.warp_at(numbers(batch.ctas)[cta], numbers(batch.warps)[warp])
+            hint = _turn(place, arrives=arrives)
             raise broken("by turns", operation(place.name), what, at=place.at, who=who, hint=hint)
         window = self.between[batch.ctas, batch.warps]
         window[here] = not waits
@@ -208,7 +206,7 @@ class Barriers:
         whole = batch.team.warp_count == batch.shape[0] * self.wave.run.warps and counts == self.wave.run.warps * WARP
         if not whole or not 0 <= ids < NAMED or self.arrived[batch.ctas, ids].any():
             return False
-        self.wave.run.events.all_met(self.wave, batch.ctas, None)
+        self.wave.run.events.all_met(self.wave, batch.ctas)
         return True
 
     def _rows(self, batch: Batch, sync: Sync) -> Ints:

@@ -205,7 +205,7 @@ class Order(Check):
             if key in meetings:
                 meetings[key].clear(own)
 
-    def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
+    def all_met(self, wave: Wave, ctas: slice) -> None:
         self.orders[wave].clocks.all_met(ctas)
 
     def warps_met(self, team: Team) -> None:

@@ -680,7 +680,7 @@ class Recorder(Check):
             stream.ended(stream.met, seq, cause)
             stream.met = None
 
-    def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
+    def all_met(self, wave: Wave, ctas: slice) -> None:
         if not self.on:
             return
         self.flush()

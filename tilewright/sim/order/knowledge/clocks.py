@@ -447,7 +447,7 @@ class Clocks(CtaRows):
     def current(self, flags: Flags, time: int) -> Flags:
         """Flags that were published at a time, without those of numbers that were forgotten since."""
         count = len(self.forgotten)
-        return np.asarray(widened(flags[..., :count], count) * (self.forgotten <= time))
+        return flags if count == 1 else np.asarray(widened(flags[..., :count], count) * (self.forgotten <= time))
 
     def widen(self, numbers: int) -> None:
         """Make room for more numbers of parts."""

@@ -13,6 +13,9 @@ and the scopes of F and G hold each other. Release and acquire patterns have the
 here other threads may fence. Both halves of the way are blocks of columns, which whoever hands on knowledge hands on
 with it. Orders that a run fixes in other ways (by what a read has missed) are not looked at.
 
+Mostly the thread of R fences itself, and the thread of W has done so: then a release pattern tells all of it. So a read
+is only noted (`observe`), and learnt when its warp hands on what it knows, if it has not fenced by then (`settle`).
+
 Source: PTX ISA, "Memory Consistency Model: Fence-SC, Synchronizes, Causality order, Coherence".
 """
 
@@ -59,6 +62,10 @@ class KnownBySc:
         if len(reaches) > MOST:
             reaches.remove(CLUSTER)  # its fences are those of a CTA
         self.first = {reach: first + k * clocks.size for k, reach in enumerate(reaches)}
+        widest = {scope: REACHES.index(self._reach(scope)) for scope in scopes}
+        self._within = {
+            scope: [reach for reach in reaches if REACHES.index(reach) <= widest[scope]] for scope in scopes
+        }
         self.seen = {reach: first + (len(reaches) + k) * clocks.size for k, reach in enumerate(reaches)}
         self.columns = range(first, first + 2 * len(reaches) * clocks.size)
         self.far_reaches = [reach for reach in reaches if reach in (GPU, GRID)]
@@ -77,11 +84,6 @@ class KnownBySc:
     def _reach(self, scope: str) -> str:
         return GRID if scope in self.clocks.wave.run.wide else scope
 
-    def _within(self, scope: str) -> list[str]:
-        """What a fence of a scope counts for."""
-        widest = REACHES.index(self._reach(scope))
-        return [reach for reach in self.first if REACHES.index(reach) <= widest]
-
     def publish(self, table: Times, at: Ints, columns: Ints, rows: Ints, threads: Ints) -> None:
         """In rows ``at`` of knowledge: what threads, whose columns these are, have fenced themselves."""
         for reach, first in self.first.items():
@@ -98,8 +100,7 @@ class KnownBySc:
         """Warps, or all, are about to hand on what they know."""
         for place in [*self._pending] if places is None else places if self._pending else ():
             for (_, lanes), release in self._pending.pop(place, {}).items():
-                known, (is_any,) = self._observed([place[0] + self.clocks.wave.first], release)
-                self.clocks.learn_each([(0, *place, lanes)] if is_any else [], known)
+                self.clocks.learn_each([(0, *place, lanes)], self._observed(place[0] + self.clocks.wave.first, release))
 
     def _passed(self, who: Actors) -> None:
         """Lanes pass a fence of theirs: what other fences tell, they have from the patterns."""
@@ -118,30 +119,22 @@ class KnownBySc:
         before = Known(threads, before.parts, before.cluster, far)
         return Pattern(pattern.lanes, GRID, pattern.cta, before, pattern.time, BY_SC, pattern.warp)
 
-    def _observed(self, ctas: list[int], release: Release) -> tuple[Known, list[bool]]:
-        """What threads of CTAs that have observed a write get of that which comes before it by way of fences, a row for
-        each of them; and whether that is anything.
-        """
-        clocks, known = self.clocks, Known.nothing(self.clocks, ctas)
-        is_any = [False] * len(ctas)
+    def _observed(self, cta: int, release: Release) -> Known:
+        """What a thread of a CTA that has observed a write gets of that which comes before it by way of fences."""
+        clocks, known = self.clocks, Known.nothing(self.clocks, [cta])
         for scope, block in self.seen.items():
-            heard, those, _ = gathered(clocks, release.whole(clocks, by_sc=True), ctas, scope, only=scope)
-            if not any(those):
-                continue
+            heard, _, _ = gathered(clocks, release.whole(clocks, by_sc=True), [cta], scope, only=scope)
             for columns, source in self._blocks[block]:
                 known.threads[:, columns] = heard.threads[:, source]
             known.parts |= np.asarray((heard.parts & LOWEST) << self._shift(block), clocks.parts.dtype)
-            if heard.far and scope in self.far_reaches:
-                block_far = 1 + len(self.far_reaches) + self.far_reaches.index(scope)
-                far = [self.far_of(of[0], block_far) if of and of[0] else () for of in heard.far]
-                known.far = [*map(joined, known.far, far)] if known.far else far
-            is_any = [one or other for one, other in zip(is_any, those, strict=True)]
-        return known, is_any
+            if scope in self.far_reaches and heard.far and heard.far[0][0]:
+                far = self.far_of(heard.far[0][0], 1 + len(self.far_reaches) + self.far_reaches.index(scope))
+                known.far = [joined(known.far[0], far) if known.far else far]
+        return known
 
     def fenced(self, who: Actors, scope: str, *, of_shared: bool) -> None:
         """Lanes have passed a fence.sc: they come after the fences before what was observed before theirs."""
-        reaches = self._within(scope)
-        if not reaches:
+        if not (reaches := self._within.get(scope)):
             return
         clocks = self.clocks
         if self._pending and self.is_plain and not of_shared:
@@ -233,16 +226,16 @@ class KnownBySc:
         clocks, knower = self.clocks, int(self.clocks.knower[threads[0]])
         some = [*threads] if len(threads) > 1 else threads[0]
         at, start = clocks.row(row), int(clocks.first_column(row))
-        cluster = clocks.cluster_of(np.array([row]))
         for reach, block in self.first.items():
-            times = np.zeros((1, clocks.width), np.int32)
-            for columns, source in self._blocks[block]:
-                times[0, source] = clocks.known[at, knower, columns]
-            mine = times[0, start : start + clocks.threads]
-            mine[some] = np.maximum(mine[some], self.own[reach][row, some])
+            fenced, now = self.own[reach][row, some], clocks.known[at, knower]
             far = clocks.far.get((row, knower), ()) if reach in self.far_reaches else ()
             far = self._far_before(far, reach, row + clocks.wave.first) if far else far
-            if far or times.any():
+            if far or np.any(fenced) or any(now[columns].any() for columns, _ in self._blocks[block]):
+                times = np.zeros((1, clocks.width), np.int32)
+                for columns, source in self._blocks[block]:
+                    times[0, source] = now[columns]
+                mine = times[0, start : start + clocks.threads]
+                mine[some] = np.maximum(mine[some], fenced)
                 flags = clocks.parts[at, knower][None]
                 flags = np.asarray(flags >> self._shift(block) & LOWEST) if clocks.fences else flags
-                yield reach, Known(times, flags, cluster, [far] if far else [])
+                yield reach, Known(times, flags, clocks.cluster_of(np.array([row])), [far] if far else [])

@@ -8,6 +8,7 @@ each other: those of the accesses, and those of the patterns' ends.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -251,8 +252,9 @@ class Locations:
         if not access.places.is_global or access.lone is not None:
             return None
         every = access.at.full()
-        there = [address for address in np.unique(every).tolist() if (access.places.name, address) in self._at]
-        return spread(np.isin(every, there), access.team.shape)
+        addresses, which = np.unique(every, return_inverse=True) if every.size > 1 else (every.reshape(1), 0)
+        is_there = np.array([(access.places.name, address) in self._at for address in addresses.tolist()])
+        return spread(is_there[which].reshape(every.shape), access.team.shape)
 
     def _decided(self, access: AccessRecord) -> Decision | None:
         """The branch that is all that an access decides."""
@@ -404,20 +406,18 @@ def _strong(access: AccessRecord, threads: list[tuple[Thread, Where]]) -> Iterat
     """Threads, a warp after the other, by location, as they act together: those that know the same then; of those that
     store, each.
     """
-    site, clocks, first = access.site, access.clocks, access.team.wave.first
-    last, found = (-1, -1), dict[tuple[Where, int], Strong]()
-    for (row, thread), where in threads:
-        if last != (row, thread >> 5):
-            if found:
-                yield [*found.values()]
-            last, found = (row, thread >> 5), {}
-        alike = thread if site.write and not site.how.atomic else int(clocks.knower[thread])
-        if (strong := found.get((where, alike))) is None:
-            strong = found[where, alike] = Strong(site, access.time, where, row + first, row, thread >> 5, (), 0)
-        strong.threads += (thread,)
-        strong.lanes |= 1 << (thread & 31)
-    if found:
-        yield [*found.values()]
+    site, first, together = access.site, access.team.wave.first, access.clocks.knower
+    for (row, warp), lanes in groupby(threads, lambda lane: (lane[0][0], lane[0][1] >> 5)):
+        alike: dict[tuple[Where, int], list[int]] = {}
+        for (_, thread), where in lanes:
+            knower = thread if site.write and not site.how.atomic else together.item(thread)
+            alike.setdefault((where, knower), []).append(thread)
+        yield [
+            Strong(
+                site, access.time, where, row + first, row, warp, (*some,), sum([1 << (thread & 31) for thread in some])
+            )
+            for (where, _), some in alike.items()
+        ]
 
 
 def threads_of(access: AccessRecord, some: Bools | None = None) -> Iterator[tuple[Thread, Where]]:

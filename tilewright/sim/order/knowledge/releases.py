@@ -7,7 +7,7 @@ Source: PTX ISA, "Memory Consistency Model: Observation, Release and acquire pat
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Key: TypeAlias = "tuple[int, str, str]"  # CTA, scope and kind
 RELEASE, FENCE, SC_FENCE, BY_SC = "release", "fence", "fence.sc", "by sc"  # kinds of patterns
-MOST_APART = 64  # writes whose patterns are joined at once
+MOST_APART = 256  # writes whose patterns are joined at once
 
 
 def holds(scope: str, cta: Ints | int, other: Ints | int, run: Device) -> Bools:
@@ -229,4 +229,4 @@ def _joined_pattern(clocks: Clocks, one: Pattern, other: Pattern) -> Pattern:
     threads, lanes = np.maximum(one.known.threads, other.known.threads), one.lanes | other.lanes
     far = [*map(joined, one.known.far, other.known.far)] or one.known.far or other.known.far
     known = Known(threads, parts, other.known.cluster, far)
-    return replace(other, lanes=lanes, known=known, time=clocks.wave.now, warp=-1, last=other.known)
+    return Pattern(lanes, other.scope, other.cta, known, clocks.wave.now, other.kind, last=other.known)

@@ -241,7 +241,8 @@ class VolatileReads:
             return None
         pairs = found[~found.of_many]
         if access.site.polls:
-            last = {(pairs.later(k)[0], pairs.earlier(k)): k for k in range(len(pairs))}
+            writers = zip(pairs.cta.tolist(), pairs.other_cta.tolist(), pairs.other_thread.tolist(), strict=True)
+            last = {writer: k for k, writer in enumerate(writers)}
             for k in last.values():
                 self._observe(pairs.later(k), access, pairs.earlier(k), int(pairs.time[k]))
             return None

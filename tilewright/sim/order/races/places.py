@@ -261,7 +261,7 @@ class TaggedPlaces(CtaRows):
         self.frail = Column()  # the writes that stronger ones have replaced
         self.has_strong = False  # any strong accesses?
         self.log = Log()
-        self._late: list[tuple[AccessRecord, Times]] = []  # reads without tags so far, and what the readers knew then
+        self._late: list[tuple[AccessRecord, Times | None]] = []  # reads without tags so far, and what was known then
         self._late_writes: list[AccessRecord] = []
         self._late_span = NOWHERE  # of their bytes
 
@@ -371,11 +371,16 @@ class TaggedPlaces(CtaRows):
         if access.lone is not None:
             return access.lone.candidates(access, block)
         tags = access.load(block)
-        late = tags >> self.shift > bound_of(access.known())
-        if self.is_global:
+        there = late = np.asarray(tags != 0)
+        if not there.any():
+            return None
+        if self.is_global:  # of the many, only the last is named: others may be of other CTAs
             ctas = access.team.look.rows(1) + access.team.wave.first
-            others = (tags & MANY != 0) | (tags >> CTA & (1 << CTA_BITS) - 1 != ctas[..., None])
-            late = (tags != 0) & (late | others)  # of the many, only the last is named: others may be of other CTAs
+            late = there & ((tags & MANY != 0) | (tags >> CTA & (1 << CTA_BITS) - 1 != ctas[..., None]))
+            if (late != there).any():
+                late = late | (tags >> self.shift > bound_of(access.known()))
+        else:
+            late = tags >> self.shift > bound_of(access.known())
         if not late.any():
             return None
         many = access.seen.full[..., None]
@@ -508,11 +513,12 @@ class TaggedPlaces(CtaRows):
                 self._settle_reads()
                 access.lone.read(access, self.tags_of(self.reads))
                 return
+            before = None if self.is_global else access.known()
             if access.is_alone:
                 self._settle_reads()
-                self._read(access, bound_of(access.known()), at_once=True)
+                self._read(access, before, at_once=True)
                 return
-            self._late.append((access, access.known()))
+            self._late.append((access, before))
             if len(self._late) >= LATE_ACCESSES:
                 self._late = [each for each in self._late if self._matters(each[0])]
                 if len(self._late) >= LATE_ACCESSES // 2:
@@ -543,21 +549,21 @@ class TaggedPlaces(CtaRows):
     def _settle_reads(self) -> None:
         """Writes the tags of late reads, except those that all threads know."""
         late, self._late = self._late, []
-        for access, known in late:
+        for access, before in late:
             for one in access.each() if self._matters(access) else ():
-                self._read(one, bound_of(known))
+                self._read(one, before)
 
-    def _read(self, access: AccessRecord, bound: Ints, *, at_once: bool = False) -> None:
+    def _read(self, access: AccessRecord, before: Times | None, *, at_once: bool = False) -> None:
         """Write the tags of a read. Where a reader does not know the last one, or two read at once, it says "many".
 
-        at_once: has nothing happened since, so that the reader knows what it knew?
+        before: what readers of shared memory knew. at_once: has nothing happened since, so that the reader knows that?
         """
         tags = spread(access.tags(), access.seen.shape)
         old = access.load(self.tags_of(self.reads))
         mine = tags[..., None]
         others = ((old ^ mine) & self.tag.type(self.who) != 0) & (old != 0)
-        if not self.is_global:
-            others &= old >> self.shift > bound
+        if before is not None:
+            others &= old >> self.shift > bound_of(before)
         if at_once:
             others &= access.seen.full[..., None]
             cta, warp, lane, unit = np.nonzero(others)
