@@ -17,7 +17,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 # The default finds the same examples on every run; `make test-long` goes through more of them in the profile "whole";
 # `pytest --hypothesis-profile=search` looks for new ones, and longer.
-FEW, ALL = 25, 100
+FEW, ALL = 15, 100
 settings.register_profile(
     "repeatable",
     max_examples=FEW,

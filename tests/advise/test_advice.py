@@ -307,7 +307,7 @@ def test_variants_need_not_be_compiled_and_those_that_do_not_fit_are_told() -> N
 # Limits of registers
 
 
-def turning(held: int, ctas: int, limit: dict[str, int], meetings: int = 0) -> tw.Executable:
+def turning(held: int, ctas: int, limit: dict[str, int], meetings: int = 0, turns: int = 12) -> tw.Executable:
     """A kernel whose threads hold so many values in a loop, and in each turn wait for a load and for each other."""
 
     @T.prim_func
@@ -318,7 +318,7 @@ def turning(held: int, ctas: int, limit: dict[str, int], meetings: int = 0) -> t
         at[0] = t
         for i in T.unroll(held):
             own[i] = A[i, t]
-        for _ in range(40):
+        for _ in range(turns):
             at[0] = N[at[0] % 256]
             if T.meta_var(meetings > 0):
                 for _ in T.unroll(meetings):
@@ -336,7 +336,7 @@ def turning(held: int, ctas: int, limit: dict[str, int], meetings: int = 0) -> t
 
 @pytest.mark.parametrize("limit", [{"max_registers": 32}, {"min_blocks": 14}])
 def test_advice_in_time_takes_away_a_limit_that_spills(limit: dict[str, int]) -> None:
-    exe = turning(64, 16, limit)
+    exe = turning(64, 16, limit, turns=40)
 
     times = exe.advise(gpu="H200").times
 

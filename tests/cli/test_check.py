@@ -85,7 +85,7 @@ def test_a_check_that_names_no_limit_ends_all_the_same(
     for (unsigned u = 0; u < 4000000000u; ++u) {{ sum += x[u % n]; x[sum % n & 1] = u; __syncthreads(); }}
     x[0] = sum;
 }}""")
-    monkeypatch.setattr("tilewright.cli.verdicts.DEFAULT_SECONDS", 1.0)
+    monkeypatch.setattr("tilewright.cli.verdicts.DEFAULT_SECONDS", 0.5)
 
     left, out, _ = ran("check", path, "--block", "1", "--arg", "x:i32[4]", "--arg", "n=4", "--no-both")
 

@@ -40,7 +40,7 @@ def test_ten_thousand_submissions_get_a_verdict(tmp_path: Path) -> None:
 def test_the_command_itself_leaves_with_the_code_of_the_status(one: Submission, status: str, tmp_path: Path) -> None:
     path = tmp_path / one.name
     path.write_bytes(one.data)
-    command = [sys.executable, "-m", "tilewright", "check", str(path), *one.options, "--json", "--limit=2s"]
+    command = [sys.executable, "-m", "tilewright", "check", str(path), *one.options, "--json", "--limit=1s"]
     slow = "import sys; from tilewright.cli import verdicts, main; verdicts.START_SECONDS = 1; main()"
 
     done = subprocess.run([sys.executable, "-c", slow, *command[3:]], capture_output=True, check=False, timeout=60)

@@ -134,7 +134,7 @@ def simulated(example: Any) -> list[str]:
     return tw.compile(example.blackwell_attention, "sm_100a").simulate(q, k, v, out, check="all").warnings
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("file", "old", "new", "said"), MISTAKES.values(), ids=list(MISTAKES))
 def test_a_wrong_step_is_told(file: str, old: str, new: str, said: str, tmp_path: Path) -> None:
     example = wrong(file, old, new, tmp_path)

@@ -90,6 +90,7 @@ def test_every_step_of_an_example_is_judged_below(name: str) -> None:
     assert steps(name).keys() == NEEDED.keys() | A_WARNING.keys() | SPARED.keys()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("step", NEEDED)
 def test_a_step_that_is_left_out_is_told(name: str, step: tuple[str, int]) -> None:
@@ -99,6 +100,7 @@ def test_a_step_that_is_left_out_is_told(name: str, step: tuple[str, int]) -> No
     assert NEEDED[step] in f"{raised.value.what}\n{raised.value.hint}"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("step", [*A_WARNING, *SPARED])
 def test_practice_gets_away_without_the_others(name: str, step: tuple[str, int]) -> None:

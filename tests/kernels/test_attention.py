@@ -19,8 +19,8 @@ from tilewright.kernels.attention_forms import AttentionKind
 pytestmark = pytest.mark.usefixtures("all_checks")
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize(("width", "width_v"), [(192, 128), (64, 64), (96, 96), (128, 128), (256, 256)])
+@pytest.mark.every(3)
+@pytest.mark.parametrize(("width", "width_v"), [(96, 64), (64, 64), (96, 96), (256, 256), (128, 128), (192, 128)])
 def test_every_width_of_queries_and_of_values(width: int, width_v: int) -> None:
     q, k, v = drawn(1, 1, 70, width), drawn(1, 1, 90, width), drawn(1, 1, 90, width_v)
     agrees(kernels.attention(q, k, v, lse=True), expected(q, k, v))
@@ -55,7 +55,7 @@ def test_a_soft_cap_bends_scores_before_they_are_hidden() -> None:
     agrees(kernels.attention(q, k, v, causal=True, softcap=2.0, lse=True), wanted)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("shape", [(70, 90), (2, 1, 90), (1, 1, 70, 1)])
 @pytest.mark.parametrize("kind", ["bfloat16", "float32"])
 def test_a_bias_is_repeated_and_hides_where_it_is_minus_infinity(shape: tuple[int, ...], kind: str) -> None:
@@ -71,6 +71,7 @@ def test_any_scale(scale: float) -> None:
     agrees(kernels.attention(q, k, v, scale=scale, lse=True), expected(q, k, v, scale=scale))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("causal", [False, True])
 def test_float8_is_descaled_by_heads_of_keys(causal: bool) -> None:
     q, k, v = (drawn(1, heads, n, 64, kind="float8_e4m3fn") for heads, n in ((4, 100), (2, 100), (2, 100)))

@@ -137,7 +137,7 @@ SLOW = (
 )
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] if name in SLOW else []) for name in MISTAKES]
 )
@@ -147,7 +147,7 @@ def test_a_mistake_is_told(name: str, tmp_path: Path) -> None:
         run(FORM, before, after, tmp_path)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", WIDE_MISTAKES)
 def test_a_mistake_with_wide_keys_is_told(name: str, tmp_path: Path) -> None:
     before, after, told = WIDE_MISTAKES[name]

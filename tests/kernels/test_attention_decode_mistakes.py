@@ -94,7 +94,7 @@ def test_the_kernel_as_it_is_has_no_finding(tmp_path: Path) -> None:
     run("", "", tmp_path)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_told(name: str, tmp_path: Path) -> None:
     before, after, told = MISTAKES[name]

@@ -221,7 +221,7 @@ def alike(found: Array, wanted: Array, case: Case) -> None:
     np.testing.assert_allclose(wide(found), wide(rounded), 0, EPSILON[case.kind] * size)
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(8)
 @pytest.mark.parametrize("case", SAMPLE, ids=lambda case: ", ".join(map(str, case)))
 def test_each_pair_of_choices_is_right_under_all_checks(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     run_checked(case, monkeypatch)

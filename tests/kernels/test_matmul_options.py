@@ -132,7 +132,7 @@ def verify(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.allclose(wide(c), wanted, rtol=PRECISION[kind], atol=PRECISION[kind])
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(8)
 @pytest.mark.parametrize("case", pairwise(FACTORS), ids=lambda case: "-".join(map(str, case.values())).replace(" ", ""))
 def test_every_pair_of_options_is_right_under_all_checks(
     case: Case, checked: None, monkeypatch: pytest.MonkeyPatch

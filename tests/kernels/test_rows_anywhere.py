@@ -60,7 +60,7 @@ def aligned(rng: np.random.Generator, rows: int, columns: int, kind: str) -> Arr
     return found
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(7)
 @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
 @pytest.mark.parametrize(
     ("name", "way"),

@@ -56,13 +56,12 @@ def check_registers(shape: str, rows: int, cells: int, element: str) -> None:
     size = (rows, cells * per_cell)
 
     table = {name: values[..., 0] for name, values in tcgen05_atom_layout(shape, size, element).table(size).items()}
+    warps = table.get("wid_in_wg", 0 * table["m"])
+    threads = table["tid_in_wg"] if "tid_in_wg" in table else 32 * warps + table["laneid"]
+    found = np.stack(np.broadcast_arrays(threads, table["m"]), -1).tolist()
 
-    for place, (warp, thread, slot) in expected(shape, rows, cells, per_cell).items():
-        if "tid_in_wg" in table:
-            assert table["tid_in_wg"][place] == 32 * warp + thread
-        else:
-            assert (table["laneid"][place], table.get("wid_in_wg", 0 * table["m"])[place]) == (thread, warp)
-        assert table["m"][place] == slot
+    for (row, column), (warp, thread, slot) in expected(shape, rows, cells, per_cell).items():
+        assert found[row][column] == [32 * warp + thread, slot]
 
 
 def test_the_widest_shape_is_a_row_in_each_thread() -> None:

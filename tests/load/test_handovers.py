@@ -20,7 +20,7 @@ def kernels() -> LoadedModule:
     return tw.load_cu(PREAMBLE + "".join(heads.format(k, row[2]) for k, row in enumerate(ROWS)), target="sm_90a")
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=[row[1] for row in ROWS])
 def test_a_handover_is_right_or_a_race(kernels: LoadedModule, number: int) -> None:
     pattern, _, _, is_right = ROWS[number]

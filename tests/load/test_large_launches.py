@@ -12,7 +12,7 @@ import tilewright as tw
 from tilewright.explain import Edit
 from tilewright.sim.run.execution import Execution
 
-ROWS, COLS = 400_000, 6_000
+ROWS, COLS = 1_200_000, 2_000
 ELEMENTS = ROWS * COLS  # more than 32 bits have numbers for
 SCALE = """
 __global__ void scale(const signed char* x, signed char* out, int cols) {

@@ -38,7 +38,7 @@ def walk_of(one: Images) -> list[tuple[int, ...]]:
     return list(pixels(one.dims[1:], one.lower, one.upper, one.steps, one.coords[1:], one.offsets, one.pixels))
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("rank", [3, 4, 5])
 def test_pixels_are_loaded_one_after_the_other(rank: int, seed: int) -> None:
@@ -81,7 +81,7 @@ def test_pixels_are_not_stored_by_a_map_that_leaves_the_images(lower: Any, upper
         tw.simulate(pixels_stored(4, (0, 0, 0, 0), 256), made, np.zeros(256, np.uint8))
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("rank", [3, 4, 5])
 @pytest.mark.parametrize(("wide", "pixels", "halo"), [("w", 24, 0), ("w", 16, 3), ("w128", 128, 2)])
 def test_a_walk_along_w_stays_in_its_row(wide: str, pixels: int, halo: int, rank: int) -> None:

@@ -25,7 +25,7 @@ def test_another_thread_may_bring_what_a_product_reads_there(case: Kept) -> None
     assert np.array_equal(args[-1], wanted)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("wrong", "case", "said"), [(name, *row) for name, row in MISTAKES.items()], ids=list(MISTAKES)
 )
@@ -35,7 +35,7 @@ def test_a_mistake_is_told(wrong: str, case: Kept, said: str) -> None:
     assert said in refusal(kept(case, wrong), *args).what
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("case", "wrong"), SAME.values(), ids=list(SAME))
 def test_a_mistake_is_told_in_another_kernel(case: Kept, wrong: str) -> None:
     *args, _ = case.inputs()

@@ -405,7 +405,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, patience: float, seconds: float = 0.4
 
 
 def test_a_long_run_shows_its_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = shown(monkeypatch, 0.0, seconds=2.0)
+    text = shown(monkeypatch, 0.0, seconds=0.6)
 
     assert "simulating kernel" in text
     assert "0 of 3 CTAs, at kernel.py:" in text

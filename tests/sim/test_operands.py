@@ -96,7 +96,7 @@ def exists(name: str, mods: dict[str, Any]) -> bool:
     return any(form.fits({**defaults, **mods}) for form in INSTRUCTIONS[name].forms)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", ROWS)
 def test_an_intrinsic_gives_a_lane_the_same_however_its_operands_vary(name: str) -> None:
     kinds = dict.fromkeys(kind for form in INSTRUCTIONS[name].forms for kind in kinds_of(form))

@@ -32,6 +32,7 @@ IN_A_PAIR = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("turns", [1, 2, 3])
 @pytest.mark.parametrize("how", ["", "other thread", "stored", "twice"])
 def test_scales_may_come_by_any_way_that_is_waited_for(how: str, turns: int) -> None:
@@ -41,7 +42,7 @@ def test_scales_may_come_by_any_way_that_is_waited_for(how: str, turns: int) -> 
     assert np.array_equal(args[-1], scaled_wanted(*args[:4]))
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("wrong", "said"), STEPS.items(), ids=list(STEPS))
 def test_a_step_of_a_product_with_scales_that_is_wrong_is_told(wrong: str, said: str) -> None:
     assert said in refusal(scaled_steps(wrong), *scaled_inputs(2)).what
@@ -89,7 +90,7 @@ def test_a_sparse_product_by_its_metadata_is_exact() -> None:
     assert np.array_equal(c, wanted)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("wrong", "said"), SPARSE.items(), ids=list(SPARSE))
 def test_a_step_of_a_sparse_product_that_is_wrong_is_told(wrong: str, said: str) -> None:
     a, b, c, _ = sparse_inputs()

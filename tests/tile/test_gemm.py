@@ -124,6 +124,7 @@ def test_every_form_of_the_table_is_chosen_and_assembles(shape: str, types: str)
 SHARED = {"A": (32, 64), "B": (64, 32)}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("major", ["K", "other"])

@@ -68,7 +68,7 @@ def numbers(kind: str, shape: tuple[int, int], rng: np.random.Generator) -> NDAr
     return rng.integers(0 if kind == "uint8" else -3, 4, shape).astype(dtype(kind).numpy)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(5)
 @pytest.mark.parametrize(("name", "blas"), PRODUCTS)
 def test_the_product_is_numpys(name: str, blas: str) -> None:
     mma = isa.mma_atom(name)

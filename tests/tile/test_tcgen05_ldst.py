@@ -98,6 +98,7 @@ def check(
     return report.entries[-1]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("loads", [True, False])
 @pytest.mark.parametrize("columns", [1, 2, 4, 8, 16, 32, 64, 128])
 def test_a_row_per_thread_is_one_instruction_of_the_widest_form(columns: int, loads: bool) -> None:

@@ -123,6 +123,7 @@ def multiplied(case: Product) -> Any:
     return product
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_a_product_is_right_and_no_check_speaks(case: Product) -> None:
     a, b, c = case.inputs()

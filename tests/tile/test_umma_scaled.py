@@ -32,6 +32,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("case", "plan"), CASES.values(), ids=list(CASES))
 def test_a_product_with_scales_is_right_and_no_check_speaks(case: ScaledCase, plan: str) -> None:
     a, b, sa, sb, c = case.inputs()

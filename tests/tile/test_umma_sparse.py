@@ -50,7 +50,7 @@ CASES = {
 }
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_a_product_is_right_and_no_check_speaks(case: SparseCase) -> None:
     full, a, b, meta, sa, sb, c = case.inputs()
