@@ -555,3 +555,20 @@ def test_what_longer_arrays_and_other_numbers_do_not_mend_is_told(
 
     told = verdict(text.replace(right, wrong), tmp_path)
     assert (told["status"], told["findings"][0]["kind"]) == ("wrong", kind)
+
+
+HALVES = """
+__global__ void halves(float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (threadIdx.y == 0) x[i] = x[i + n / 2];
+}
+void host(float* x, int n, int rows) { halves<<<n / 32 / 2, dim3(32, rows)>>>(x, n); }
+"""
+
+
+def test_threads_alone_are_fewer_where_a_gpu_takes_not_so_many(tmp_path: Path) -> None:
+    """With one number for all sizes there is no CTA, or there are too many threads."""
+    points = verdict(HALVES, tmp_path)
+
+    assert points["status"] == "clean", points["findings"]
+    assert "--size rows=32" in points["proposed"]

@@ -15,6 +15,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,22 +127,22 @@ class _Proposals:
             return ()
 
     def possible(self) -> _Proposals:
-        """The same with sizes for which no launch fails, if there are some."""
-        for side in (0, *SIDES):
-            sizes = dict.fromkeys(self.options.sizes, side) if side else self.options.sizes
-            other = replace(self, options=replace(self.options, sizes=sizes))
-            if not any(launch.error for launch in other.launches()[0]):
-                return other
-        return self
+        """The same with sizes for which no launch fails, if there are some: of threads alone, or of all."""
+        others = (self._with_sizes(self.options.sizes, side) for side in SIDES)
+        return next((way for way in chain([self], self.of_other_blocks(), others) if way._is_possible()), self)
 
     def of_other_blocks(self) -> Iterator[_Proposals]:
         """The same with other numbers of threads, where these are proposed, and GPUs take them."""
         names = self.of_block & self.options.sizes.keys()
-        for threads in BLOCKS if names else ():
-            sizes = {**self.options.sizes, **dict.fromkeys(names, threads)}
-            other = replace(self, options=replace(self.options, sizes=sizes))
-            if not any(launch.error for launch in other.launches()[0]):
-                yield other
+        ways = (self._with_sizes(names, threads) for threads in BLOCKS if names)
+        return (way for way in ways if way._is_possible())
+
+    def _with_sizes(self, names: Iterable[str], size: int) -> _Proposals:
+        sizes = {**self.options.sizes, **dict.fromkeys(names, size)}
+        return replace(self, options=replace(self.options, sizes=sizes))
+
+    def _is_possible(self) -> bool:
+        return not any(launch.error for launch in self.launches()[0])
 
     def of(self, launch: Launched) -> _Proposals:
         """The same for one launch alone."""
