@@ -113,10 +113,14 @@ def not_in_room(source: Source) -> list[str]:
 
 
 @cache
+def by_path() -> dict[Path, Source]:
+    return {source.path: source for source in sources()}
+
+
+@cache
 def names_of(path: Path) -> frozenset[str]:
     """A module's name, and all names in it."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    nodes = [*ast.walk(tree)]
+    nodes = by_path()[path].nodes()
     names = {getattr(node, key) for node in nodes for key in ("id", "attr", "name", "arg") if hasattr(node, key)}
     return frozenset({path.stem, path.parent.name, *(name for name in names if isinstance(name, str))})
 

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -245,3 +246,22 @@ def test_an_unknown_dtype_of_another_language_says_what_it_is_here(theirs: str, 
         dtype(theirs)
 
     assert refused.value.hint == ours
+
+
+@pytest.mark.parametrize("namespace", [T, Tx], ids=["T", "Tx"])
+def test_names_that_python_tools_ask_for_are_compared_with_none(
+    namespace: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pytest asks each name of a module for several: to look for a near one took milliseconds each."""
+    asked: list[str] = []
+
+    def nothing_near(word: str, *_: object, **__: object) -> list[str]:
+        asked.append(word)
+        return []
+
+    monkeypatch.setattr("difflib.get_close_matches", nothing_near)
+
+    assert not hasattr(namespace, "_pytestfixturefunction")
+    assert asked == []
+    assert not hasattr(namespace, "alloc_bufer")
+    assert asked

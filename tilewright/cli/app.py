@@ -9,8 +9,9 @@ import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -40,9 +41,15 @@ def main() -> None:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `tilewright lower ... | head` ends without a word
     warnings.showwarning = lambda message, *_: complain(f"warning: {message}")
     try:
-        app()
+        _tree()()
     except (TilewrightError, MemoryError, OSError) as error:
         raise SystemExit(_told(error)) from None
+
+
+@cache
+def _tree() -> Any:
+    """The commands with their options, of which a process that runs several reads the signatures once."""
+    return typer.main.get_command(app)
 
 
 def _told(error: TilewrightError | MemoryError | OSError) -> int:

@@ -74,7 +74,7 @@ class KernelLanguage:
         member = self._find(name)
         if member is None:
             hint = hint_for(name)
-            allowed = None if hint else _near(name)
+            allowed = None if hint or name.startswith("_") else _near(name)
             raise UnknownName(f"T.{name} is not in the language", given=f"T.{name}", allowed=allowed, hint=hint)
         setattr(self, name, member)  # found directly from now on
         return member
@@ -88,6 +88,8 @@ class KernelLanguage:
             return special(name)
         if any(row.startswith(f"{name}.") for row in (*SPECIALS, *ELEMENT)):
             return SpecialNamespace(name)
+        if name.startswith("_"):  # tools look for marks of their own: no type is called so
+            return None
         try:
             return TypeName(dtype(ALIASES.get(name, name)))
         except KernelError:

@@ -224,7 +224,7 @@ class TileNamespace:
         if name in SCOPES and self._prefix == "Tx":
             return TileNamespace(SCOPES[name], f"Tx.{name}")
         hint = hint_for(name)
-        allowed = None if hint else choices(name, dir(self))
+        allowed = None if hint or name.startswith("_") else choices(name, dir(self))
         raise UnknownName(f"{self._prefix}.{name} is not a tile primitive", given=name, allowed=allowed, hint=hint)
 
     def __enter__(self) -> None:
