@@ -572,3 +572,22 @@ def test_threads_alone_are_fewer_where_a_gpu_takes_not_so_many(tmp_path: Path) -
 
     assert points["status"] == "clean", points["findings"]
     assert "--size rows=32" in points["proposed"]
+
+
+POINTERS = """
+__global__ void copies(const float* const* from, float** to, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) to[blockIdx.y][i] = from[blockIdx.y][i];
+}
+"""
+
+
+def test_lists_of_pointers_are_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(POINTERS)
+    code, _, error = ran("check", tmp_path / "k.cu")
+    assert code == 2
+    assert "copies takes addresses from from" in error
+    assert "--arg 'from={f32[1024], f32[1024]}'" in error
+
+    lists = "--arg", "from={f32[64]=random, f32[64]=random}", "--arg", "to={f32[64], f32[64]}", "--arg", "n=64"
+    assert ran("check", tmp_path / "k.cu", "--grid", "1,2", "--block", "128", *lists)[0] == 0

@@ -170,10 +170,11 @@ class _Proposals:
         launch = self.launch()
         kernel, names = kernel_of(self.module, launch.request), self.names_of(launch)
         for param in kernel.written:
-            if param.element in ADDRESSES and param.name in names and holds_addresses(
-                    self.module.texts, launch.request.kernel or "", param.name):  # fmt: skip
+            is_cast = param.element in ADDRESSES and holds_addresses(
+                self.module.texts, launch.request.kernel or "", param.name)  # fmt: skip
+            if param.name in names and (is_cast or param.type.count("*") > 1):
                 what = f"not judged: {kernel.name} takes addresses from {param.name}, and nobody says of what"
-                allowed = "a list of pointers, as float* const*, which takes a list of arrays"
+                allowed = f"--arg '{param.name}={{f32[1024], f32[1024]}}' for a list of pointers, as float* const*"
                 raise ArgumentError(what, given=f"{param.type} {param.name}", allowed=allowed)
 
     def spread(self) -> _Proposals:
