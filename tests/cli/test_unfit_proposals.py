@@ -100,3 +100,21 @@ def test_other_integers_of_64_bits_are_proposed(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(GATHERED.replace("VALUE", "out + places[blockIdx.x]"))
 
     assert ran("check", tmp_path / "k.cu")[0] != 2
+
+
+FAR = """
+__global__ void last(const float* x, float* y, int a, int b, int c, int d, int e) {
+    long long i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < a) y[i] = x[((i * b + b - 1) * c + c - 1) * d * e + d * e - 1];
+}
+void host(const float* x, float* y, int a, int b, int c, int d, int e) {
+    last<<<(a + 63) / 64, 64>>>(x, y, a, b, c, d, e);
+}
+"""
+
+
+def test_sizes_are_smaller_where_no_array_has_room_for_them(tmp_path: Path) -> None:
+    (one,) = verdicts_on(FAR, tmp_path)
+
+    assert one["status"] == "clean", one
+    assert {"--size b=4", "--size e=4"} <= {*one["proposed"]}

@@ -395,6 +395,8 @@ def _ways(proposals: _Proposals, clock: KernelClock) -> Iterator[Launched]:
             sized = _sized(proposals)
             if not sized[0].look.is_known:
                 sized = next(filter(_is_known, map(_sized, proposals.of_other_blocks())), sized)
+            if not sized[0].look.is_known and proposals.has_smaller:
+                raise _TakesLong  # no room suffices for so large sizes
             alike = sized[0].launch.request.args == sized[1].launch.request.args
             is_whole = not sized[0].look.coverage.get("lines_not_reached", ["?"])
             ranked = sized[: 1 + (not alike)]
@@ -610,7 +612,9 @@ class _Sized:
     def _look_within(self, launch: Launched, room: int) -> _Look | None:
         """What a run with arrays of so many elements shows; None where these are too few."""
         kernel, proposed = kernel_of(self.proposals.module, launch.request), self.proposals.names_of(launch)
-        request = replace(launch.request, args=tuple(spec.resized(_with_room(room)) for spec in launch.request.args))
+        whole = {param.name for param in kernel.written if is_tensor(param.type)}  # the kernel sees their extents
+        args = (spec if spec.name in whole else spec.resized(_with_room(room)) for spec in launch.request.args)
+        request = replace(launch.request, args=tuple(args))
         values = arguments_of(kernel, request, np.random.default_rng(request.seed))
         arrays = named_arrays(kernel, dict(zip(kernel.parameters, values, strict=True)))
         asked = {name: array for name, array in arrays.items() if name.partition(".")[0] in proposed
