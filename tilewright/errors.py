@@ -135,7 +135,7 @@ def _others(findings: tuple[Finding, ...]) -> list[str]:
     """How many findings follow, and where."""
     if not findings:
         return []
-    many = f"{len(findings)} more finding{'s' * (len(findings) > 1)}, in `error.findings`:"
+    many = f"{len(findings)} more finding{'s' * (len(findings) > 1)} (`error.findings` in Python):"
     return [_field("then:", "\n".join([many, *(str(finding).splitlines()[0] for finding in findings)]))]
 
 

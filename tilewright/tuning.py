@@ -555,8 +555,8 @@ def _tried(exe: Executable, variants: Mapping[str, Any], args: Sequence[Any]) ->
     for what, kernel in kernels.items():
         try:
             other = kernel if isinstance(kernel, Executable) else compile(kernel, exe.target, fast_math=exe.fast_math)
-            results = _results(other, args)
-        except TilewrightError as error:  # it does not fit, or cannot run on these arguments
+            results = _results(other, args, "all")
+        except TilewrightError as error:  # it does not fit, cannot run on these arguments, or a check speaks
             tried[what] = _reason(error)
             continue
         agree = (np.allclose(a, b, TOLERANCE, TOLERANCE, equal_nan=True) for a, b in zip(wanted, results, strict=True))
@@ -564,10 +564,10 @@ def _tried(exe: Executable, variants: Mapping[str, Any], args: Sequence[Any]) ->
     return tried
 
 
-def _results(exe: Executable, args: Sequence[Any]) -> list[Any]:
+def _results(exe: Executable, args: Sequence[Any], check: str = "none") -> list[Any]:
     """The arrays after a run, in double precision. `Any`: arrays."""
     copied = host.copies(args)
-    exe.simulate(*copied, check="none", limit_s=SECONDS)
+    exe.simulate(*copied, check=check, limit_s=SECONDS)
     return [np.asarray(value, np.float64) for value in copied if isinstance(value, np.ndarray)]
 
 

@@ -295,11 +295,22 @@ def test_variants_need_not_be_compiled_and_those_that_do_not_fit_are_told() -> N
 
     exe = tw.compile(filled, "sm_90a")
 
-    times = exe.advise(gpu="H200", variants={"the same": filled, "large": too_large}).times
+    @T.prim_func
+    def racing(A: T.Buffer((1024,), "float32")):
+        T.cta_id([1])
+        t = T.thread_id([64])
+        part = T.alloc_shared((64,), "float32")
+        part[t] = 1.0
+        for k in T.unroll(16):
+            A[k * 64 + t] = part[63 - t]
+
+    others = {"the same": filled, "large": too_large, "racing": racing}
+    times = exe.advise(gpu="H200", variants=others).times
 
     assert times is not None
     assert times.no_gain == ("the same",)
     assert "large" in times.refused
+    assert "race" in times.refused["racing"]
     with pytest.raises(KernelError, match="this is not a kernel"):
         exe.advise(gpu="H200", variants={"no kernel": 7})
 

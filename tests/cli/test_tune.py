@@ -98,6 +98,17 @@ def test_check_tells_the_times_of_a_kernel_in_cuda(tmp_path: Path) -> None:
     assert "scale on H200: about" in said
 
 
+def test_tune_names_what_was_asked_for_and_takes_a_constant_once(tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text(KERNEL)
+
+    assert run("tune", f"{tmp_path / 'kernels.py'}:tuned", "--shape", "n=1024").startswith("0\nscaled on H200")
+    twice = run(
+        "tune", f"{tmp_path / 'kernels.py'}:scaled", "--shape", "n=1024", "--try", "THREADS=64", "--try", "THREADS=32"
+    )
+    assert twice.startswith("2\n")
+    assert "--try THREADS is given twice" in twice
+
+
 def test_check_has_the_times_of_a_kernel_in_json(tmp_path: Path) -> None:
     (tmp_path / "scale.cu").write_text(CUDA)
     args = "check", str(tmp_path / "scale.cu"), "--grid", "64", "--block", "256", "--arg", "a:f32[16384]=random"

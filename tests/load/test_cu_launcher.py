@@ -33,6 +33,9 @@ def extents(text: str, kernel: str = "k") -> tuple[str, str, str]:
         ("int row = blockIdx.x; if (row < n) b[row * m + threadIdx.x] = 0;", "n, 1, 1", "threads, 1, 1"),
         ("b[blockIdx.x * n + threadIdx.x] = 0;", "ctas, 1, 1", "threads, 1, 1"),
         (f"{INDEX} b[i] = a[i];", "ctas, 1, 1", "threads, 1, 1"),
+        (f"{INDEX} for (; i < n; i += blockDim.x * gridDim.x) b[i] = 0;",  # two turns
+         "((n) + (2 * threads) - 1) / (2 * threads), 1, 1", "threads, 1, 1"),
+        ("for (int row = blockIdx.x; row < n; row += gridDim.x) b[row] = 0;", "((n) + 1) / 2, 1, 1", "threads, 1, 1"),
         (f"{BOTH} if (row < m && col < n) b[row * n + col] = 0;",
          "((n) + threads - 1) / threads, ((m) + threads_y - 1) / threads_y, 1", "threads, threads_y, 1"),
         (f"{BOTH} b[row * n + col] = 0;", "(n) / threads, ctas_y, 1", "threads, threads_y, 1"),
@@ -83,6 +86,8 @@ def test_a_launcher_stands_in_the_line_of_its_kernel_and_passes_on_what_it_is_gi
     [
         ("typename T", ["k<float>"]),
         ("class scalar_t, int BLOCK_SIZE, bool CAUSAL", ["k<float, 128, true>"]),
+        ("typename T, typename index_t", ["k<float, int>"]),
+        ("typename T, typename I", ["k<float, int>"]),
         ("typename T, int VECTOR", []),  # 128 elements are no vector
         ("typename Functor", []),
     ],

@@ -110,6 +110,23 @@ def test_an_estimate_does_not_jump_where_some_warps_have_a_turn_less(columns: in
     assert seconds(columns) == pytest.approx(seconds(8192), rel=0.1)
 
 
+def test_a_chain_of_instructions_waits_for_their_results() -> None:
+    @T.prim_func
+    def chain(A: T.Buffer((64,), "float32")):
+        T.cta_id([1])
+        t = T.thread_id([64])
+        v = T.local_scalar("float32")
+        v = A[t]
+        for _ in range(5000):
+            v = v * 1.0001 + 0.5
+        A[t] = v
+
+    estimate = tw.compile(chain, "sm_90a").estimate(np.zeros(64, np.float32))
+
+    assert estimate.waits_for == "results of instructions before"
+    assert "waits for results of instructions before at test_estimate.py" in estimate.why
+
+
 def test_a_row_says_what_its_statement_defines_and_uses() -> None:
     @T.prim_func
     def stored(A: T.Buffer((32,), "float32")):

@@ -407,12 +407,13 @@ def tune(
     configs = _configs(values or [], constants(const or [])) if configured is None else configured
     target = arch or how.get("target") or str(on.arch)
     kernel = tunable.make if isinstance(tunable, Tuned) else tunable
+    name = tunable.__name__
     tunable = autotune(kernel, configs=configs, target=target, fast_math=how.get("fast_math", False), gpu=on.name)
     first = next(iter(tunable._executables().values()))
     args = tuple(make_arguments(first.kernel, constants(arg or []), extents(shape), seed).values())
-    trials = with_progress(f"tuning {tunable.__name__}", lambda _: tunable.estimates(args))
+    trials = with_progress(f"tuning {name}", lambda _: tunable.estimates(args))
     ranked = sorted(trials, key=lambda trial: trial.rank)
-    say(_as_json(tunable.__name__, on.name, ranked) if json else _as_table(tunable.__name__, on.name, ranked))
+    say(_as_json(name, on.name, ranked) if json else _as_table(name, on.name, ranked))
 
 
 def _as_json(name: str, gpu: str, ranked: Sequence[Any]) -> str:
@@ -438,6 +439,9 @@ def _configs(values: Sequence[str], fixed: Mapping[str, object]) -> list[dict[st
         name, equals, listed = text.partition("=")
         if not equals or not listed:
             raise ArgumentError(f"{text!r} tries nothing", given=text, allowed="NAME=VALUE,VALUE,...")
+        if name in names:
+            raise ArgumentError(f"--try {name} is given twice", given=" ".join(f"--try {value}" for value in values),
+                                allowed=f"--try {name}=VALUE,VALUE,...")  # fmt: skip
         names.append(name)
         several.append([constants([f"{name}={text}"])[name] for text in listed.split(",")])
     if not names:

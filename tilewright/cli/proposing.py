@@ -256,7 +256,7 @@ class _Proposals:
         if not self._decides_grid(name):
             return
         threads = sorted({prod(block), *block} - {1})
-        vectors = (1, 2, 4, 8) if self.has_vectors else (1,)
+        vectors = (1, 2, 4, 8) if self.has_vectors else (1, 2) if self.is_made_up else (1,)  # 2: turns of a loop
         wholes = [vector * many for vector in vectors for many in threads]
         parts = [prod(block) >> shift for shift in range(1, PARTS) if not prod(block) % (1 << shift)]
         for width in dict.fromkeys([*wholes, *(part for part in parts if part > 1)]):

@@ -55,8 +55,14 @@ def lets_in(texts: Sequence[str], kernel: str, names: Collection[str]) -> bool:
             if (operator in ("<=", ">") and right in names and left.isidentifier()) or (
                 operator in (">=", "<") and left in names and right.isidentifier()
             ):
-                return _is_condition(compared)
+                return _is_condition(compared) or _is_of_ctas(tree, compared)
     return False
+
+
+def _is_of_ctas(tree: Tree, compared: Node) -> bool:
+    """Is a comparison the condition of a loop that begins by the CTA, ``for (i = blockIdx.x; i <= n; ...``?"""
+    loop = compared.parent
+    return loop is not None and loop.type == "for_statement" and "blockIdx" in tree.of(loop).partition(";")[0]
 
 
 def holds_addresses(texts: Sequence[str], kernel: str, name: str) -> bool:

@@ -194,9 +194,14 @@ class _Kernel:
         size, count, is_compared = self._sizes[axis]
         threads = self.threads.get(min(count.threads, default=""))
         if threads is None:
-            return size
+            return f"(({size}) + 1) / 2" if self.turns(axis) > 1 else size
         wanted = f"({size}) * {count.per}" if count.per else f"({size})"
+        threads = f"({self.turns(axis)} * {threads})" if self.turns(axis) > 1 else threads
         return f"({wanted} + {threads} - 1) / {threads}" if is_compared else f"{wanted} / {threads}"
+
+    def turns(self, axis: str) -> int:
+        """Of a loop that goes on by all CTAs along an axis."""
+        return 2 if re.search(rf"\bgridDim\s*\.\s*{axis}\b", self.tree.of(self.body)) else 1
 
     @cached_property
     def _counts(self) -> dict[str, _Count]:

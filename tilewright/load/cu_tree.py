@@ -574,6 +574,7 @@ class _Kernel(NamedTuple):
 
 
 _NUMBERS = re.compile(r"[A-Z]\w?|\w+_t|\w*(?:[Ss]calar|[Tt]ype|[Rr]eal|[Ff]loat)\w*")  # types of numbers, as named
+_INDICES = re.compile(r"I\d?|\w*(?:[Ii]ndex|[Ii]dx|[Ii]nt(?![a-z]))\w*")  # types of integers
 _WAYS_PAST = ("if_statement", "for_statement", "while_statement", "do_statement", "switch_statement")
 
 
@@ -745,7 +746,7 @@ def example_of(name: str, texts: Sequence[str]) -> str:
 def _example(words: Sequence[str]) -> str:
     kind, name = words[0].rstrip("."), template_name(" ".join(words))
     if kind in ("typename", "class"):
-        return "float" if _NUMBERS.fullmatch(name) else name
+        return "int" if _INDICES.fullmatch(name) else "float" if _NUMBERS.fullmatch(name) else name
     numbers = {"bool": "true", **dict.fromkeys(("int", "unsigned", "size_t", "uint32_t", "int64_t", "long"), "128")}
     return numbers.get(kind, name)
 

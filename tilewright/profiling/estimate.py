@@ -182,7 +182,8 @@ BOUND = 0.6  # of the time: a unit that is busy for so much bounds the kernel, e
 UNITS = {"tensor": "tensor cores", "alu": "integer units", "fma": "float units", "mufu": "special functions",
          "TMA": "copy engine", "spills": "spilled registers", "starts": "starts of CTAs"}  # fmt: skip
 WAITS = {"memory": "loads of global memory", "operations": "asynchronous operations", "m-barrier": "an m-barrier",
-         "barrier": "a barrier", "issue": "their turn at the schedulers and units"}  # fmt: skip
+         "barrier": "a barrier", "results": "results of instructions before",
+         "issue": "their turn at the schedulers and units"}  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)

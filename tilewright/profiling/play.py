@@ -293,6 +293,7 @@ class Play:
                 end = max(end, pipe[mine])
         if end > now + latency:
             self.waits["issue", row] += end - now - max(slots, latency)
+        self.waits["results", row] += max(0.0, latency - slots)
         return end
 
     def _moved(

@@ -297,7 +297,11 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
         _paired_up(clash, witness)
         or overlap(program, clash)
         or (witness.missing_step(clash, scope) if compiled and stronger and far else None)
-        or (stronger if (far and not _adds(clash, other)) or not counts or guards(program, clash) else None)
+        or (
+            stronger
+            if (far and not (compiled and _adds(clash, other))) or not counts or guards(program, clash)
+            else None
+        )
     )
     hint = hint or ((text.handover(first, then, scope) or too_early(clash)) if other else None)
     hint = hint or (witness.missing_step(clash, scope) if compiled else None)
