@@ -591,3 +591,32 @@ def test_lists_of_pointers_are_asked_for(tmp_path: Path) -> None:
 
     lists = "--arg", "from={f32[64]=random, f32[64]=random}", "--arg", "to={f32[64], f32[64]}", "--arg", "n=64"
     assert ran("check", tmp_path / "k.cu", "--grid", "1,2", "--block", "128", *lists)[0] == 0
+
+
+GROUPS = """
+#define GROUP 128
+__global__ void scales(const float* x, float* y, int rows, int columns) {
+    int row = blockIdx.x;
+    if (row >= rows) return;
+    for (int g = 0; g < columns / GROUP; g++) {
+        __shared__ float most[GROUP];
+        most[threadIdx.x] = fabsf(x[row * columns + g * GROUP + threadIdx.x]);
+        __syncthreads();
+        for (int s = GROUP / 2; s > 0; s /= 2) {
+            if (threadIdx.x < s) most[threadIdx.x] = fmaxf(most[threadIdx.x], most[threadIdx.x + s]);
+            __syncthreads();
+        }
+        if (threadIdx.x == 1) y[row * (columns / GROUP) + g] = most[0];
+        __syncthreads();  // before the next group
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("barrier", ["__syncthreads();  // before the next group", ""])
+def test_sizes_are_larger_where_small_ones_reach_little(barrier: str, tmp_path: Path) -> None:
+    """A row of 64 columns has no whole group, and nothing would run; the next group is written before all have read."""
+    points = verdict(GROUPS.replace("__syncthreads();  // before the next group", barrier), tmp_path)
+
+    assert "--size columns=256" in points["proposed"]
+    assert points["status"] == ("clean" if barrier else "wrong")

@@ -49,6 +49,7 @@ ROOMS = (1 << 18, 1 << 21, 1 << 24)  # elements of an array whose reach is looke
 MANY = 1024  # times a size, by which the CTAs of a launch grow that depend on it
 BLOCKS = (32, 64, 256, 16, 512, 8)  # threads along an axis, where those that are proposed leave shared memory
 SIDES = (32, 128, 256, 16, 512)  # of all sizes, where a launch with the first ones fails
+LITTLE, LARGER = 0.25, (256, 1024)  # of the blocks of code; sizes that may reach more than those
 ADDRESSES = ("int64", "uint64")  # of elements that may be addresses
 NUMBERS = (FILLS["zeros"], FILLS["ramp"])  # of arrays of integers: alike, or all different
 SECONDS, LEAST = 1.5, 16  # of the processor, of a run with larger sizes; and the least that sizes become
@@ -376,6 +377,22 @@ def _sized(proposals: _Proposals) -> list[_Sized]:
     return [_Sized(proposals, fill) for fill in NUMBERS]
 
 
+def _reaching_more(proposals: _Proposals, sized: list[_Sized]) -> list[_Sized]:
+    """The same with larger sizes of those that decide on no extent of the launch, where little of the code is reached
+    and these reach more: a row may be shorter than a group of it.
+    """
+    coverage, kept = sized[0].look.coverage, proposals.of_grid | proposals.of_block | proposals.of_shared
+    reached, names = coverage.get("reached", 0), proposals.options.sizes.keys() - kept
+    if not names or reached >= LITTLE * coverage.get("blocks", 0):
+        return sized
+    for side in LARGER:
+        with suppress(_TakesLong, TilewrightError):
+            other = _sized(proposals._with_sizes(names, side))
+            if other[0].look.coverage.get("reached", 0) > reached:
+                return other
+    return sized
+
+
 def _is_known(ways: Sequence[_Sized]) -> bool:
     return ways[0].look.is_known
 
@@ -395,6 +412,7 @@ def _ways(proposals: _Proposals, clock: KernelClock) -> Iterator[Launched]:
             sized = _sized(proposals)
             if not sized[0].look.is_known:
                 sized = next(filter(_is_known, map(_sized, proposals.of_other_blocks())), sized)
+            sized = _reaching_more(proposals, sized)
             if not sized[0].look.is_known and proposals.has_smaller:
                 raise _TakesLong  # no room suffices for so large sizes
             alike = sized[0].launch.request.args == sized[1].launch.request.args
