@@ -620,3 +620,17 @@ def test_sizes_are_larger_where_small_ones_reach_little(barrier: str, tmp_path: 
 
     assert "--size columns=256" in points["proposed"]
     assert points["status"] == ("clean" if barrier else "wrong")
+
+
+STRIDES = """
+__global__ void scaled(float* x, float a, int n) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) x[i] *= a;
+}
+"""
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_a_loop_over_all_ctas_that_takes_one_place_more_is_told(is_right: bool, tmp_path: Path) -> None:
+    points = verdict(STRIDES if is_right else STRIDES.replace("i < n", "i <= n"), tmp_path)
+
+    assert points["status"] == ("clean" if is_right else "wrong")

@@ -48,6 +48,8 @@ def extents(text: str, kernel: str = "k") -> tuple[str, str, str]:
          "t[threadIdx.y + j][threadIdx.x] = a[j];", "ctas, 1, 1", "32, 8, 1"),
         ("int warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32; if (warp < n) b[warp] = 0;",
          "((n) * 32 + threads - 1) / threads, 1, 1", "threads, 1, 1"),
+        ("int row = (blockIdx.x * blockDim.x + threadIdx.x) * 4; if (row >= n) return; b[row + 3] = 0;",  # whole tiles
+         "(n) / threads, 1, 1", "threads, 1, 1"),
         ("int row = blockIdx.x * 4 + (threadIdx.x >> 5); if (row >= n) return; b[row] = 0;",
          "((n) * 32 + threads - 1) / threads, 1, 1", "threads, 1, 1"),
     ],

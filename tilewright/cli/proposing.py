@@ -485,13 +485,16 @@ class _Sized:
         """Does neither the kernel compare this size, nor another one what it is called? One that is handed in vain is
         forgotten.
         """
-        module, whole = self.proposals.module, self.whole
-        named = dict(zip(whole.request.args, self.grown[name].request.args, strict=True))
-        params = {param.name: param for param in kernel_of(module, whole.request).written}
-        words = [word for spec, other in named.items() if spec.name in params
-                 for word in _differing(spec, other, params[spec.name])]  # fmt: skip
+        module, whole, words = self.proposals.module, self.whole, self._words(name)
         return not words or not (compares(module.texts, whole.request.kernel or "", words) is not False
                                  or self._is_compared_elsewhere(words))  # fmt: skip
+
+    def _words(self, name: str) -> list[str]:
+        """The kernel's names of what a size decides on."""
+        named = dict(zip(self.whole.request.args, self.grown[name].request.args, strict=True))
+        params = {param.name: param for param in kernel_of(self.proposals.module, self.whole.request).written}
+        return [word for spec, other in named.items() if spec.name in params
+                for word in _differing(spec, other, params[spec.name])]  # fmt: skip
 
     def _is_compared_elsewhere(self, words: Collection[str]) -> bool:
         """Does another kernel of the file that takes a size of this name compare it?"""
@@ -526,8 +529,13 @@ class _Sized:
                 more = wider.get(array, 0) - length
                 if more >= size and not more % size and length == more + more // size * by:
                     lengths[array] = more
-        floats = {param.name for param in kernel.written if param.is_pointer and "f" in _kind(self.launch, param.name)}
-        return lengths if lengths and lengths.keys() <= floats else {}
+        return lengths if lengths and lengths.keys() <= self._floats else {}
+
+    @property
+    def _floats(self) -> set[str]:
+        """The arrays of floats."""
+        kernel = kernel_of(self.proposals.module, self.launch.request)
+        return {param.name for param in kernel.written if param.is_pointer and "f" in _kind(self.launch, param.name)}
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -604,13 +612,22 @@ class _Sized:
         reaches, grown = self._reaches
         lengths = dict[str, int]()
         for name, length in reaches.items():
-            factors = {size: grown[size].get(name, 0) / length for size in self.multiples}
+            for size in self._let_in if name in self._floats and length > 1 else ():  # one place more than the size
+                if (grown[size].get(name, 0) - 1, (length - 1) % self.multiples[size]) == (2 * (length - 1), 0):
+                    length -= 1
+            factors = {size: (grown[size].get(name, 0) - (length < reaches[name])) / length for size in self.multiples}
             if all(factor == 1 or (factor == 2 and not length % self.multiples[size])
                    for size, factor in factors.items()):  # fmt: skip
                 for size in (size for size, factor in factors.items() if factor == 2):
                     length = length * sizes[size] // self.multiples[size]
                 lengths[name] = length
         return lengths
+
+    @cached_property
+    def _let_in(self) -> list[str]:
+        """The sizes that the kernel lets an index be as large as."""
+        texts, title = self.proposals.module.texts, self.launch.request.kernel or ""
+        return [name for name in self.multiples if lets_in(texts, title, {*self._words(name), name})]
 
     def _filled(self, launch: Launched) -> Launched:
         kernel, proposed = kernel_of(self.proposals.module, launch.request), self.proposals.names_of(launch)

@@ -34,6 +34,7 @@ _BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*(\w+)")
 _STEP = re.compile(r"(\w+)\s*\+=\s*(\w+)")
 _BESIDE = re.compile(r"\[\s*threadIdx\s*\.\s*([xyz])\s*\+\s*(\w+)\s*\]")
 _PER = re.compile(r"(?:threadIdx\s*\.\s*x|\))\s*(?:/\s*(\w+)|>>\s*([1-9]))")
+_SCALED = re.compile(r"\)\s*\*\s*\w+\s*$")
 _WARP = ("warpsize", "warp_size", "kwarpsize")
 _DIVIDED = re.compile(r"threadIdx[^;]*(?:/|>>)")
 _THREADS = re.compile(r"block|thread|tile|tpb|warps|bs$|dim$", re.IGNORECASE)  # in the name of a number of them
@@ -197,7 +198,8 @@ class _Kernel:
             return f"(({size}) + 1) / 2" if self.turns(axis) > 1 else size
         wanted = f"({size}) * {count.per}" if count.per else f"({size})"
         threads = f"({self.turns(axis)} * {threads})" if self.turns(axis) > 1 else threads
-        return f"({wanted} + {threads} - 1) / {threads}" if is_compared else f"{wanted} / {threads}"
+        is_rounded = is_compared and not count.is_scaled
+        return f"({wanted} + {threads} - 1) / {threads}" if is_rounded else f"{wanted} / {threads}"
 
     def turns(self, axis: str) -> int:
         """Of a loop that goes on by all CTAs along an axis."""
@@ -236,11 +238,14 @@ class _Kernel:
 
 @dataclass(frozen=True)
 class _Count:
-    """The axes along which a number counts CTAs and threads. per: threads that it counts as one, as those of a warp."""
+    """The axes along which a number counts CTAs and threads. per: threads that it counts as one, as those of a warp.
+    is_scaled: is it the first of several that each is for, as of a tile?
+    """
 
     ctas: frozenset[str] = frozenset()
     threads: frozenset[str] = frozenset()
     per: str = ""
+    is_scaled: bool = False
 
     @classmethod
     def of(cls, text: str, counts: Mapping[str, _Count]) -> _Count:
@@ -251,7 +256,8 @@ class _Count:
         divided = _PER.search(text)
         per = (divided[1] or str(1 << int(divided[2]))) if divided else next((count.per for count in inner), "")
         return cls(ctas.union(*(count.ctas for count in inner)), threads.union(*(count.threads for count in inner)),
-                   "32" if per.lower() in _WARP else per)  # fmt: skip
+                   "32" if per.lower() in _WARP else per,
+                   bool(_SCALED.search(text)) or any(count.is_scaled for count in inner))  # fmt: skip
 
 
 def _without_padding(extent: str) -> str:
