@@ -90,6 +90,16 @@ def test_a_row_is_in_so_many_turns_of_the_loops_around_it(
     assert [loops.turns(number) for number in range(len(rows))] == [turns for *_, turns in rows]
 
 
+def test_loops_behind_each_other_are_blocks_of_their_own_though_they_have_as_many_turns() -> None:
+    rows = [Row("", kind, None, {}, turns=64, inside=loop)
+            for kind, loop in (("loop", None), ("let", 0), ("loop", None), ("let", 2))]  # fmt: skip
+    writer = ActWriter(recording_of(rows), {}, frozenset())
+
+    blocks = list(writer.blocks([(0, 64), (1, 64), (2, 64), (3, 64)]))
+
+    assert blocks == [([(0, 1), (1, 1)], 64), ([(2, 1), (3, 1)], 64)]
+
+
 @pytest.mark.parametrize("columns", [8192 - 4, 8192 - 300])
 def test_an_estimate_does_not_jump_where_some_warps_have_a_turn_less(columns: int) -> None:
     """A guard around the load of a sum's last turn does not keep the loads of the other turns apart."""

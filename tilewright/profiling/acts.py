@@ -287,16 +287,17 @@ class ActWriter:
     def blocks(self, executed: Sequence[tuple[int, int]]) -> Iterator[tuple[list[tuple[int, float]], int]]:
         """Rows that follow each other in one turn of a loop, with how often in a turn; and how many turns there are."""
         block: list[tuple[int, float]] = []
-        current, loops = 1, Loops(self.rows, executed)
+        loops = Loops(self.rows, executed)
+        current: tuple[int | None, int] = (None, 1)  # the innermost loop, and the turns of all
         for row, times in executed:
-            turns = loops.turns(row)
-            if turns != current and block:
-                yield block, current
+            place = loops.loop(row), loops.turns(row)
+            if place != current and block:
+                yield block, current[1]
                 block = []
-            current = turns
-            block.append((row, times / turns))
+            current = place
+            block.append((row, times / place[1]))
         if block:
-            yield block, current
+            yield block, current[1]
 
     def block(self, rows: list[tuple[int, float]], turns: int, moved: dict[str, list[Moved]]) -> Iterator[Act]:
         together = 1 if self.compiled else max(1, min(UNROLLED, turns))
@@ -448,16 +449,23 @@ class Loops:
     def __init__(self, rows: Sequence[Row], executed: Sequence[tuple[int, int]]) -> None:
         self.rows, self.times = rows, dict(executed)
 
+    def loop(self, row: int) -> int | None:
+        """The innermost loop around a row that ran in the stretch and that no compiler unrolls whole; of one itself."""
+        return next((loop for loop in self._around(row) if loop in self.times and not self._is_unrolled(loop)), None)
+
     def turns(self, row: int) -> int:
-        """Of all loops around a row that ran in the stretch and that no compiler unrolls whole; of a loop its own."""
+        """Of all such loops around a row together."""
         around = [loop for loop in self._around(row) if loop in self.times]
         if not around:  # in a loop that is cut where threads wait in it
             return self.times[row]
         turns = 1.0
         for loop, outer in zip_longest(around, around[1:]):
-            if not self.rows[loop].is_unrolled and not 0 <= (self.rows[loop].turns or -1) <= UNROLLED_TRIP:
+            if not self._is_unrolled(loop):
                 turns *= self.times[loop] / self.times.get(outer, 1)
         return max(1, round(turns))
+
+    def _is_unrolled(self, loop: int) -> bool:
+        return self.rows[loop].is_unrolled or 0 <= (self.rows[loop].turns or -1) <= UNROLLED_TRIP
 
     def _around(self, row: int) -> Iterator[int]:
         at: int | None = row
