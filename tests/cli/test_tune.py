@@ -116,7 +116,7 @@ def test_check_has_the_times_of_a_kernel_in_json(tmp_path: Path) -> None:
 
     (verdict,) = json.loads(said.partition("\n")[2])["verdicts"]
     times = verdict["times"]
-    assert (times["gpu"], times["measured"], times["bound_by"] != "") == ("H200", True, True)
+    assert (times["gpu"], times["figures"], times["bound_by"] != "") == ("H200", "measured", True)
     assert 0 < times["least_s"] < times["about_s"] < 1e-3
     assert "waits for" in times["why"] or "bound by" in times["why"]
 

@@ -588,7 +588,12 @@ class LaunchCheck:
         least, about = profile_loaded(*launch), estimate_loaded(*launch)
         if not self.quiet:
             say(f"\n{least}\n\n{about}")
-        times = {"gpu": about.gpu, "measured": about.measured, "least_s": least.bound, "bound_by": least.unit}
+        times = {
+            "gpu": about.gpu,
+            "figures": "measured" if about.measured else "of documents",
+            "least_s": least.bound,
+            "bound_by": least.unit,
+        }
         return replace(verdict, times={**times, "about_s": about.seconds, "why": about.why})
 
     def _hand_on(self, ended: _Ended) -> None:
