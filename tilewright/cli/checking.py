@@ -6,7 +6,7 @@ Its launch and its arguments come from the command line, from a TOML file beside
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -160,7 +160,7 @@ def check_file(asked: Asked, limits: Mapping[str, Any], keep: Keep = lambda repo
                 raise
         else:
             complain(f"{asked.file.name}: launches that may begin early: checked in order, as with --sequence")
-            return replace(_ran_in_order(asked, limits, ordered), file=str(asked.file))
+            return _ran_in_order(asked, limits, ordered)
     refused = list[Verdict]()
     if by_host_code:
         launches, refused = _by_host_code(module, asked, line, sizes)
@@ -609,33 +609,32 @@ class LaunchCheck:
         """A warning of lanes and threads that do not meet where a size is no multiple of a warp's lanes: kernels may be
         meant for multiples alone.
         """
-        alone = replace(self.policy, both=False, around=HostAround())
-        bare = replace(self, policy=alone, launch=launch, handed=Handed(),
-                       limits={**self.limits, "explore": 0, "replay": "forwards"})  # fmt: skip
-        begin = self._from_here()
-        apart = [finding for finding in bare._run().verdict.findings if finding.kind in APART]
-        begin()
-        for finding in islice(apart, 1):
+        for finding in self._first_beside(launch, APART):
             even = self.launch.proposed.sizes
             odd = {name: size for name, size in launch.proposed.sizes.items() if size != even.get(name)}
             said = ", ".join(f"{name} = {size}, not {even.get(name)}" for name, size in odd.items())
             what = f"{finding.message}, where {said}"
-            yield replace(finding, message=what, severity="warning", hint=finding.hint, remedy=None)
+            yield replace(finding, message=what, severity="warning", remedy=None)
 
     def _unguarded(self, launch: Launched) -> Iterator[Finding]:
         """A warning of what a kernel that compares a size with nothing does where that is no multiple."""
-        alone = replace(self.policy, both=False, around=HostAround())
-        bare = replace(self, policy=alone, launch=replace(launch, request=replace(launch.request, check="bounds")),
-                       limits={**self.limits, "explore": 0, "replay": "forwards"}, handed=Handed())  # fmt: skip
-        begin = self._from_here()
-        outside = [finding for finding in bare._run().verdict.findings if finding.kind == "bounds"]
-        begin()
-        for finding in islice(outside, 1):
+        bounds = replace(launch, request=replace(launch.request, check="bounds"))
+        for finding in self._first_beside(bounds, ("bounds",)):
             sizes = " and ".join(f"{name} = {launch.proposed.sizes[name]}" for name in self.launch.multiples)
             needs = " and ".join(f"{name} to be a multiple of {width}"
                                  for name, width in self.launch.multiples.items())  # fmt: skip
             what = f"{finding.message}, where {sizes}: it needs {needs}, and compares it with nothing"
             yield replace(finding, message=what, severity="warning", hint=None, remedy=None)
+
+    def _first_beside(self, launch: Launched, kinds: Collection[str]) -> Iterator[Finding]:
+        """The first finding of some kinds in one run of another launch, of which nothing stays."""
+        alone = replace(self.policy, both=False, around=HostAround())
+        bare = replace(self, policy=alone, launch=launch, handed=Handed(),
+                       limits={**self.limits, "explore": 0, "replay": "forwards"})  # fmt: skip
+        begin = self._from_here()
+        findings = bare._run().verdict.findings
+        begin()
+        return islice((finding for finding in findings if finding.kind in kinds), 1)
 
     def _again(self, kernel: LoadedKernel, began: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
         """What a run leaves that begins with other arrays."""
@@ -698,7 +697,7 @@ def _in_order(
     """The verdicts on the launches of a file, in their order."""
     module = loaded(asked.file, asked.arch, asked.define, asked.include, (), asked.option)
     launches = in_order(module, asked.file, args, sizes, asked.seed, pdl=asked.pdl)
-    return replace(_ran_in_order(asked, limits, launches), file=str(asked.file))
+    return _ran_in_order(asked, limits, launches)
 
 
 def _ran_in_order(asked: Asked, limits: Mapping[str, Any], launches: Sequence[PlannedLaunch]) -> Report:
@@ -709,7 +708,7 @@ def _ran_in_order(asked: Asked, limits: Mapping[str, Any], launches: Sequence[Pl
     if not asked.json:
         for verdict in report.verdicts:
             say("\n".join([f"{verdict.kernel}: {verdict.said}", *map(_with_line, verdict.findings)]))
-    return report
+    return replace(report, file=str(asked.file))
 
 
 def _with_line(finding: Finding) -> str:

@@ -25,14 +25,22 @@ import numpy as np
 from tilewright.cli.argument_spec import FILLS, ZEROS, ArgumentSpec, ArraySpec, Fill, SaidByOptions
 from tilewright.cli.arguments import Request, arguments_of, kernel_of
 from tilewright.cli.clock import KernelClock
-from tilewright.cli.launching import INTEGERS, Lacks, Launched, Named, check_sizes, kernels_asked_for, launches_said
+from tilewright.cli.launching import (
+    INTEGERS,
+    Lacks,
+    Launched,
+    Named,
+    check_sizes,
+    kernels_asked_for,
+    launches_of,
+    launches_said,
+)
 from tilewright.cli.spreading import spread
 from tilewright.errors import ArgumentError, SimulationError, TilewrightError
 from tilewright.host import Limits
 from tilewright.load import LoadedModule
 from tilewright.load.cu_guards import choice_of, compares, holds_addresses, lets_in, shares
 from tilewright.load.cu_launcher import launcher
-from tilewright.load.cu_launches import launched
 from tilewright.load.cu_tensors import is_tensor
 from tilewright.load.cu_tree import bare
 from tilewright.load.declared import Field, Parameter
@@ -67,9 +75,8 @@ _VECTORS = re.compile(rf"{_TYPES}|/\s*[48]\b")
 class _Proposals:
     """The launches of a file with what is proposed for them. of_grid, of_block, of_shared: names that their CTAs
     depend on, the threads of these, and their shared memory alone. only: the kernel whose launch is wanted, of all;
-    clock: of that. has_smaller: are there smaller sizes, where runs with these take long? is_made_up: does no
-    text launch it? read: launches that were
-    read, by their sizes.
+    clock: of that. has_smaller: are there smaller sizes, where runs with these take long? is_made_up: does no text
+    launch it? read: launches that were read, by their sizes.
     """
 
     module: LoadedModule
@@ -329,8 +336,7 @@ def _apart(parts: Sequence[_Proposals]) -> list[Launched]:
 def _launchers(module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]) -> dict[str, str]:
     """Host functions that launch the kernels which a request asks for, where the text launches none of them."""
     kernels = {name: module[name] for name in (module.kernels if request.kernel is None else [request.kernel])}
-    names = {bare(kernel.name) for kernel in kernels.values()}
-    if any(launched(text, name, given=sizes, around=module.texts) for text in module.texts for name in names):
+    if any(launches_of(module, name, sizes) for name in {bare(kernel.name) for kernel in kernels.values()}):
         return {}
     launchers = {name: text for name in kernels if (text := launcher(module.texts, name))}
     if launchers:
@@ -491,10 +497,14 @@ class _Sized:
 
     def _words(self, name: str) -> list[str]:
         """The kernel's names of what a size decides on."""
-        named = dict(zip(self.whole.request.args, self.grown[name].request.args, strict=True))
-        params = {param.name: param for param in kernel_of(self.proposals.module, self.whole.request).written}
-        return [word for spec, other in named.items() if spec.name in params
-                for word in _differing(spec, other, params[spec.name])]  # fmt: skip
+        return self._differing(self.whole, self.grown[name])
+
+    def _differing(self, launch: Launched, other: Launched) -> list[str]:
+        """The kernel's names of the numbers that differ between two launches."""
+        params = {param.name: param for param in kernel_of(self.proposals.module, launch.request).written}
+        pairs = zip(launch.request.args, other.request.args, strict=True)
+        return [word for spec, like in pairs if spec.name in params
+                for word in _differing(spec, like, params[spec.name])]  # fmt: skip
 
     def _is_compared_elsewhere(self, words: Collection[str]) -> bool:
         """Does another kernel of the file that takes a size of this name compare it?"""
@@ -509,19 +519,16 @@ class _Sized:
         by one place, where a guard lets an index be as large as the size and nothing speaks of one more; or by a whole
         CTA, where there is always one more than are needed, ``n / 256 + 1``, and no guard at all.
         """
-        proposals, kernel = self.proposals, kernel_of(self.proposals.module, self.launch.request)
-        params, lengths = {param.name: param for param in kernel.written}, dict[str, int]()
+        proposals, lengths = self.proposals, dict[str, int]()
         names = proposals.of_grid - proposals.of_block - self.rounded.keys()
         for name, size in proposals.options.sizes.items():
             larger = {**self.sizes, name: 2 * size}
             if name not in names or not proposals.grid(**larger):
                 continue
             grown = self._filled(proposals.launch(**larger))
-            named = zip(self.launch.request.args, grown.request.args, strict=True)
-            words = {word for spec, other in named if spec.name in params
-                     for word in _differing(spec, other, params[spec.name])}  # fmt: skip
+            words = self._differing(self.launch, grown)
             texts, title = proposals.module.texts, self.launch.request.kernel or ""
-            by = 1 if lets_in(texts, title, words | {name}) else prod(self.launch.request.block or ())
+            by = 1 if lets_in(texts, title, {*words, name}) else prod(self.launch.request.block or ())
             if by > 1 and (not words or compares(texts, title, words)):
                 continue
             reach, wider = self.look.reach, self._look(grown).reach

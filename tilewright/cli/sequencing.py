@@ -29,7 +29,7 @@ from tilewright.errors import ArgumentError
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_allocations import first_home
 from tilewright.load.cu_launches import LaunchShape
-from tilewright.load.cu_tree import bare
+from tilewright.load.cu_tree import bare, outwards
 from tilewright.ptx.tree import Instruction
 from tilewright.sequences import PlannedLaunch, launch
 
@@ -211,9 +211,9 @@ def _may_follow(member: tuple[list[Node], _Paired], before: tuple[list[Node], _P
 
 
 def _is_apart(node: Node, earlier: Node) -> bool:
-    around = {above.id for above in _above(node)}
+    around = {above.id for above in outwards(node)}
     inner = earlier
-    for above in _above(earlier):
+    for above in outwards(earlier):
         if above.id in around:
             return above.type in _BRANCHES
         last = above.named_children[-1] if above.type == "compound_statement" and above.named_children else None
@@ -221,13 +221,6 @@ def _is_apart(node: Node, earlier: Node) -> bool:
             return True
         inner = above
     return False
-
-
-def _above(node: Node) -> Iterator[Node]:
-    above = node.parent
-    while above is not None:
-        yield above
-        above = above.parent
 
 
 def _with_arrays(module: LoadedModule, order: Sequence[_Paired], early: Sequence[bool], seed: int) -> ProposedOrder:

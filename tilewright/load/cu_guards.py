@@ -49,9 +49,7 @@ def lets_in(texts: Sequence[str], kernel: str, names: Collection[str]) -> bool:
     if not names or any(one_more.search(text) for text in texts):
         return False
     for tree, node in kernel_nodes(texts, bare(kernel)):
-        for compared in below(node, "binary_expression"):
-            sides = [compared.child_by_field_name(side) for side in ("left", "operator", "right")]
-            left, operator, right = (tree.of(side) if side is not None else "" for side in sides)
+        for compared, left, operator, right in operations(tree, node):
             if (operator in ("<=", ">") and right in names and left.isidentifier()) or (
                 operator in (">=", "<") and left in names and right.isidentifier()
             ):
@@ -154,11 +152,16 @@ def _with_products(tree: Tree, body: Node, names: Collection[str]) -> set[str]:
 
 def _is_compared(tree: Tree, body: Node, sizes: Collection[str]) -> bool:
     """Does a comparison, not what stands between brackets in it, name one of these?"""
+    return any(operator in COMPARES and names_in(tree.of(node)) & {*sizes}
+               for node, _, operator, _ in operations(tree, body))  # fmt: skip
+
+
+def operations(tree: Tree, body: Node) -> Iterator[tuple[Node, str, str, str]]:
+    """The operations on two values, each with its left side, its operator and its right side."""
     for node in below(body, "binary_expression"):
-        operator = node.child_by_field_name("operator")
-        if operator is not None and tree.of(operator) in COMPARES and names_in(tree.of(node)) & {*sizes}:
-            return True
-    return False
+        sides = (node.child_by_field_name(name) for name in ("left", "operator", "right"))
+        left, operator, right = (tree.of(side) if side is not None else "" for side in sides)
+        yield node, left, operator, right
 
 
 def names_in(text: str) -> set[str]:

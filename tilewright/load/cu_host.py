@@ -23,6 +23,7 @@ from tilewright.load.cu_tree import (
     bare,
     below,
     defined,
+    outwards,
     split,
     template_parameters,
     tree_of,
@@ -228,7 +229,7 @@ class Host:
         """The same code, in which the types that its function has named before the node are bound as arguments are."""
         names = {**dict(self._in_macros()), **self.bound}
         for alias in below(self.function, "alias_declaration") if self.function is not None else ():
-            block = next((outer for outer in _above(alias) if outer.type in _BLOCKS), None)
+            block = next((outer for outer in outwards(alias) if outer.type in _BLOCKS), None)
             name, kind = alias.child_by_field_name("name"), alias.child_by_field_name("type")
             if name is not None and kind is not None and block is not None and block.id in self.around_node:
                 names[self.tree.of(name)] = with_values(self._visited(self.tree.of(kind)), names)
@@ -237,7 +238,7 @@ class Host:
     def _visited(self, kind: str) -> str:
         """A type by what ``std::visit`` hands to a lambda, ``decltype(x)::Type``: the variant's first choice."""
         asked = _OF_LAMBDA.fullmatch(kind)
-        for call in (entry for entry in _above(self.node) if entry.type == "call_expression") if asked else ():
+        for call in (entry for entry in outwards(self.node) if entry.type == "call_expression") if asked else ():
             listed = call.child_by_field_name("arguments")
             parts = [self.tree.of(entry) for entry in listed.named_children] if listed is not None else []
             if asked is None or not self.tree.of(call).startswith(("std::visit", "visit")) or len(parts) < 2:
@@ -273,7 +274,7 @@ class Host:
         start, stop = (self.function.start_byte, self.node.start_byte) if self.function is not None else (0, 0)
         for alias in _ALIAS.finditer(self.tree.clean, start, stop):
             at = self.tree.root.descendant_for_byte_range(alias.start(), alias.end())
-            if at is not None and not any(outer.type == "alias_declaration" for outer in (at, *_above(at))):
+            if at is not None and not any(outer.type == "alias_declaration" for outer in (at, *outwards(at))):
                 yield alias[1], with_values(alias[2].removeprefix("typename "), self.bound)
 
     @cached_property
@@ -317,7 +318,7 @@ class Host:
     @cached_property
     def around_node(self) -> list[int]:
         """The numbers of the nodes around the node."""
-        return [each.id for each in _above(self.node)]
+        return [each.id for each in outwards(self.node)]
 
     @cached_property
     def local(self) -> dict[str, str | Number]:
@@ -340,7 +341,7 @@ class Host:
     def _of_lambdas(self) -> dict[str, str | Number]:
         """The parameters of the lambda functions around the node, as the first call of each passes them."""
         values: dict[str, str | Number] = {}
-        for around in _above(self.node):
+        for around in outwards(self.node):
             named = around.parent.child_by_field_name("declarator") if around.parent is not None else None
             head = around.child_by_field_name("declarator") if around.type == "lambda_expression" else None
             if named is None or head is None:
@@ -419,7 +420,7 @@ class Host:
         """A statement before the node changes what names stand for."""
         tree, inside = self.tree, self.around_node
         if node.type == "declaration":
-            block = next((each for each in _above(node) if each.type in _BLOCKS), None)
+            block = next((each for each in outwards(node) if each.type in _BLOCKS), None)
             if block is None or block.id in inside:
                 for each in node.children_by_field_name("declarator"):
                     found |= self._members(node, each)
@@ -432,7 +433,7 @@ class Host:
             return
         left = node.child_by_field_name("left") or node.child_by_field_name("argument")
         if left is None or any(each.type == "for_statement" and each.id in inside and node.id in
-                               {one.id for one in _update(each)} for each in _above(node)):  # fmt: skip
+                               {one.id for one in _update(each)} for each in outwards(node)):  # fmt: skip
             return
         name, right = re.sub(r"\s", "", tree.of(left)), node.child_by_field_name("right")
         runs = self._runs(node, inside, found)
@@ -457,7 +458,7 @@ class Host:
     def _runs(self, node: Node, inside: list[int], found: Mapping[str, str | Number]) -> bool | None:
         """Does a statement run before the node is reached? None where the text does not say."""
         below_it = node
-        for each in _above(node):
+        for each in outwards(node):
             if each.id in inside:
                 break
             if each.type in _REPEATED:
@@ -636,7 +637,7 @@ def _asked(call: Node, tree: Tree) -> Iterator[tuple[str, str | Number]]:
 
 def function_around(node: Node) -> Node | None:
     """The function around a node, the outermost one."""
-    found = [each for each in _above(node) if each.type == _FUNCTION]
+    found = [each for each in outwards(node) if each.type == _FUNCTION]
     return found[-1] if found else None
 
 
@@ -660,14 +661,6 @@ def sized(node: Node, tree: Tree) -> Iterator[tuple[str, str]]:
             one = one.child_by_field_name("declarator")
         if one is not None and kind is not None:
             yield tree.of(one), f"{tree.of(kind)}{stars}{extents}"
-
-
-def _above(node: Node) -> Iterator[Node]:
-    """The nodes around a node, from the inside out."""
-    above = node.parent
-    while above is not None:
-        yield above
-        above = above.parent
 
 
 def _update(loop: Node) -> Iterable[Node]:

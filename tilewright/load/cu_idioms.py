@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from linecache import getlines
 from typing import TYPE_CHECKING
 
-from tilewright.load.cu_tree import LOOPS, Tree, below, tree_of
+from tilewright.load.cu_tree import LOOPS, Tree, below, outwards, tree_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -50,15 +50,8 @@ def _uses(tree: Tree, variable: str) -> Iterator[str | None]:
         if above.parent is not None and above.parent.type == "declaration":
             yield None
             continue
-        call = next((outer for outer in _above(node) if outer.type == "call_expression"), None)
+        call = next((outer for outer in outwards(node) if outer.type == "call_expression"), None)
         yield _operation(call, tree) if call is not None else ""
-
-
-def _above(node: Node) -> Iterator[Node]:
-    above = node.parent
-    while above is not None:
-        yield above
-        above = above.parent
 
 
 def _through(span: Span) -> Iterator[Span]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tilewright.load.cu_guards import COMPARES, PLAIN, kernel_nodes, names_in
+from tilewright.load.cu_guards import COMPARES, PLAIN, kernel_nodes, names_in, operations
 from tilewright.load.cu_host import constants_of
 from tilewright.load.cu_tree import bare, below, example_of, split, template_names, with_values
 
@@ -55,7 +55,8 @@ def launcher(texts: Sequence[str], kernel: str) -> str:
         listed = head.child_by_field_name("parameters") if head is not None else None
         if body is not None and listed is not None:
             constants = {**constants_of(tuple(texts)), **numbers}
-            return "\n" * node.start_point[0] + _Kernel(tree, node, body, listed, constants, numbers).launcher(kernel)
+            text = _Unlaunched(tree, node, body, listed, constants, numbers).launcher(kernel)
+            return "\n" * node.start_point[0] + text  # in the kernel's line
     return ""
 
 
@@ -75,7 +76,7 @@ def _is_plain(name: str, word: str) -> bool:
 
 
 @dataclass(frozen=True)
-class _Kernel:
+class _Unlaunched:
     """A kernel's text. listed: its parameters. constants: of texts and of its template, by name; numbers: of that."""
 
     tree: Tree
@@ -152,7 +153,7 @@ class _Kernel:
         return (word for word in words if _OF_BLOCK.fullmatch(word) and self._is_number(word))
 
     def _is_number(self, word: str) -> bool:
-        number = {**self.constants, **self._local}.get(word, word).strip("()uU ")
+        number = self._local.get(word, self.constants.get(word, word)).strip("()uU ")
         return number.isdigit() and 1 <= int(number) <= 1024
 
     @cached_property
@@ -220,9 +221,7 @@ class _Kernel:
         count beside it is multiplied by, as in ``row * n + column``; is it compared?
         """
         compared, multiplied = dict[str, tuple[str, _Count, bool]](), dict[str, tuple[str, _Count, bool]]()
-        for node in below(self.body, "binary_expression"):
-            sides = [node.child_by_field_name(name) for name in ("left", "operator", "right")]
-            first, operator, second = (self.tree.of(side) for side in sides if side is not None)
+        for _, first, operator, second in operations(self.tree, self.body):
             for text, other in ((first, second), (second, first)):
                 count, words = _Count.of(text, self._counts), names_in(PLAIN.sub("", other))
                 if len(count.ctas) != 1 or "[" in text:

@@ -399,6 +399,14 @@ def _below(node: Node, kinds: tuple[str, ...], passing: tuple[str, ...]) -> tupl
     return tuple(inside)
 
 
+def outwards(node: Node) -> Iterator[Node]:
+    """The nodes around a node, from the inside out."""
+    above = node.parent
+    while above is not None:
+        yield above
+        above = above.parent
+
+
 # The device code of a .cu file: its top-level pieces, which of them are for the GPU, and what their kernels take.
 #
 # Host functions are blanked, so that every line stays where it was. NVRTC judges what is left.

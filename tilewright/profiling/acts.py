@@ -465,7 +465,7 @@ class Loops:
         return max(1, round(turns))
 
     def _is_unrolled(self, loop: int) -> bool:
-        return self.rows[loop].is_unrolled or 0 <= (self.rows[loop].turns or -1) <= UNROLLED_TRIP
+        return self.rows[loop].is_unrolled or 0 < (self.rows[loop].turns or 0) <= UNROLLED_TRIP
 
     def _around(self, row: int) -> Iterator[int]:
         at: int | None = row
