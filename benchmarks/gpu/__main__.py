@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.gpu.measure import Claim, Table
 
 SCRIPTS = ("shared", "copies", "launch", "eager", "cold", "counters", "lanes", "memory_bound", "row_lengths", "bounds",
-           "mma", "matmul", "shapes", "several", "estimate", "learners", "attention")  # fmt: skip
+           "mma", "matmul", "shapes", "several", "estimate", "learners", "attention", "figures")  # fmt: skip
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "RESULTS.md"
 BEGIN, END = "<!-- made by make bench-gpu: {} -->", "<!-- end of {} -->"

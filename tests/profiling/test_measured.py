@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.gpu import restrict_kernels
+from benchmarks.gpu.__main__ import SCRIPTS
 from benchmarks.gpu.bounds import counted, long_bound, product_bounds
 from tilewright.profiling import gpu
 
@@ -81,3 +82,13 @@ def test_the_bound_of_a_kernel_over_a_long_array_is_below_the_measured_time(name
 @pytest.mark.parametrize("row", rows("shared"), ids=lambda row: row[0])
 def test_a_pass_of_shared_memory_in_a_cycle_is_never_exceeded(row: list[str]) -> None:
     assert 64 <= float(row[1]) <= 128
+
+
+def test_what_pages_and_figures_name_as_a_benchmark_is_one() -> None:
+    root = Path(__file__).parents[2]
+    texts = [*(root / "docs").glob("**/*.md"), *(root / "tilewright" / "profiling").glob("*.py"), root / "README.md"]
+    read = " ".join(" ".join(text.read_text(encoding="utf-8").split()) for text in texts)
+    named = set(re.findall(r"python -m benchmarks\.gpu ([a-z_]+)", read))
+
+    assert "figures" in named
+    assert named <= set(SCRIPTS)
