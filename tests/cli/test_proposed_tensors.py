@@ -57,3 +57,64 @@ def test_the_extents_of_tensors_with_sizes_are_equal_and_few(tmp_path: Path) -> 
 
     sizes = {option.rpartition("=")[2].strip("'") for option in one["proposed"]}
     assert sizes == {"32"}
+
+
+BY_TYPEDEF = """
+#include <torch/extension.h>
+typedef torch::PackedTensorAccessor32<float, 2, torch::RestrictPtrTraits> matrix;
+using counts = torch::PackedTensorAccessor32<int32_t, 1, torch::RestrictPtrTraits>;
+__global__ void sums(const matrix x, const counts lengths, matrix out) {
+    int row = blockIdx.x, column = threadIdx.x;
+    float sum = 0;
+    for (int i = 0; i GUARD lengths[row]; i++) sum += x[row][i + x.size(1) - lengths[row]];
+    out[row][column] = sum;
+}
+void host(torch::Tensor x, torch::Tensor lengths, torch::Tensor out) {
+    sums<<<x.size(0), out.size(1)>>>(x.packed_accessor32<float, 2, torch::RestrictPtrTraits>(),
+                                     lengths.packed_accessor32<int32_t, 1, torch::RestrictPtrTraits>(),
+                                     out.packed_accessor32<float, 2, torch::RestrictPtrTraits>());
+}
+"""
+
+
+@pytest.mark.parametrize(("guard", "status"), [("<", "clean"), ("<=", "wrong")])
+def test_a_tensor_whose_type_has_a_name_of_its_own_is_proposed(guard: str, status: str, tmp_path: Path) -> None:
+    (verdict,) = verdicts_on(BY_TYPEDEF.replace("GUARD", guard), tmp_path)
+
+    assert verdict["status"] == status, verdict
+
+
+def test_integers_that_a_tensor_has_are_places_in_the_others(tmp_path: Path) -> None:
+    (verdict,) = verdicts_on(BY_TYPEDEF.replace("GUARD", "<"), tmp_path)
+
+    assert not any("a branch of line 8" in line for line in verdict["coverage"]["lines_not_reached"]), verdict
+
+
+BESIDE = """
+#include <torch/extension.h>
+typedef torch::PackedTensorAccessor32<float, 3, torch::RestrictPtrTraits> batch;
+__global__ void scores(const batch queries, const batch keys, batch out) {
+    extern __shared__ float row[];
+    int n = blockIdx.x / queries.size(1), l = blockIdx.x % queries.size(1);
+    row[threadIdx.x] = queries[n][l][threadIdx.x];
+    __syncthreads();
+    float sum = 0;
+    for (int e = 0; e < queries.size(2); e++) sum += row[e] * keys[n][l][e];
+    out[n][l][threadIdx.x] = sum;
+}
+void host(torch::Tensor Q, torch::Tensor K, torch::Tensor out) {
+    int E = Q.size(2);
+    scores<<<Q.size(0) * Q.size(1), E, E * sizeof(float)>>>(
+        Q.packed_accessor32<float, 3, torch::RestrictPtrTraits>(),
+        K.packed_accessor32<float, 3, torch::RestrictPtrTraits>(),
+        out.packed_accessor32<float, 3, torch::RestrictPtrTraits>());
+}
+"""
+
+
+def test_tensors_beside_one_that_decides_on_threads_are_as_wide(tmp_path: Path) -> None:
+    (verdict,) = verdicts_on(BESIDE, tmp_path)
+
+    assert verdict["status"] == "clean", verdict
+    sizes = {option.rpartition("=")[2].strip("'") for option in verdict["proposed"] if ".size(2)" in option}
+    assert len(sizes) == 1

@@ -118,3 +118,44 @@ def test_sizes_are_smaller_where_no_array_has_room_for_them(tmp_path: Path) -> N
 
     assert one["status"] == "clean", one
     assert {"--size b=4", "--size e=4"} <= {*one["proposed"]}
+
+
+CLAMPED = """
+#include <cuda_fp16.h>
+template <typename T>
+__global__ void clamped(const T* x, T* y, int n, T low, T high) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] < low ? low : x[i] > high ? high : x[i];
+}
+template <typename T> void host(const T* x, T* y, int n, float eps) {
+    clamped<T><<<(n + 255) / 256, 256>>>(x, y, n, (T)eps, (T)1.0);
+}
+template void host<float>(const float*, float*, int, float);
+template void host<__half>(const __half*, __half*, int, float);
+"""
+
+
+def test_instances_for_a_number_and_for_a_structure_share_their_arguments(tmp_path: Path) -> None:
+    verdicts = verdicts_on(CLAMPED, tmp_path)
+
+    assert [verdict["status"] for verdict in verdicts] == ["clean", "clean"], verdicts
+
+
+CUBES = """
+#include <torch/extension.h>
+__global__ void spread(const float* x, float* cube, int n, int scale, int corners) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n * corners) atomicAdd(&cube[i % (scale * scale * scale)], x[i / corners]);
+}
+void host(torch::Tensor x, int scale, int many) {
+    int n = x.size(0), corners = many * many * many * 8;
+    auto cube = torch::zeros({n, scale, scale, scale, scale}, x.options());
+    spread<<<(n * corners + 255) / 256, 256>>>(x.data_ptr<float>(), cube.data_ptr<float>(), n, scale, corners);
+}
+"""
+
+
+def test_sizes_are_smaller_where_they_make_an_array_larger_than_memory(tmp_path: Path) -> None:
+    (verdict,) = verdicts_on(CUBES, tmp_path)
+
+    assert verdict["status"] == "clean", verdict

@@ -360,6 +360,19 @@ MAKE(add, +)
     assert [(param.name, param.element) for param in made["add"]] == [("x", "float32"), ("y", "float32"), ("n", "")]
 
 
+def test_a_kernel_that_an_old_header_declares_otherwise_has_the_parameters_of_its_definition() -> None:
+    text = """
+__global__ void halved(float* x, int rows);
+__global__ void halved(float* x, int rows, int columns) { if (threadIdx.x < columns) x[threadIdx.x] /= 2; }
+__global__ void doubled(float* x);
+"""
+    declared = parameters(text)
+
+    assert [(param.name, param.type) for param in declared["halved"]] == [
+        ("x", "float*"), ("rows", "int"), ("columns", "int")]  # fmt: skip
+    assert [param.name for param in declared["doubled"]] == ["x"]
+
+
 @pytest.mark.parametrize("branches", ["#if A\n1\n#else\n2\n#endif", "#if A\n1\n#else\n\n#endif"])
 def test_a_branch_of_the_preprocessor_among_the_arguments_of_a_call_ends_with_it(branches: str) -> None:
     asm = 'asm volatile("st [%0], %1;" ::"r"(s(x)), "l"(x + 1 / 2 * 64),\nBRANCHES\n                 : "memory");'

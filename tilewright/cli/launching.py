@@ -467,22 +467,28 @@ def _arguments(
         if first and asked.get(param.name) == asked.get(first):
             specs[param.name] = ArgumentSpec(param.name, Same(first))  # host code passes one array twice
         elif param.name in asked:
-            specs[param.name] = ArgumentSpec(param.name, asked[param.name].value)
+            specs[param.name] = ArgumentSpec(param.name, _for_number(asked[param.name].value, param))
         elif (value := _argument(param, word, number, shape)) is not None:
             specs[param.name] = ArgumentSpec(param.name, value)
         elif not param.is_empty:
             missing.append((param, word))
         if word.isidentifier() and param.name in specs and isinstance(specs[param.name].value, ArraySpec):
             arrays[word] = param.name
-    sizes = [
-        size
-        for spec in specs.values()
-        if isinstance(spec.value, ArraySpec) and (size := prod(spec.value.extents)) >= FEW
-    ]
-    below = Fill("ramp", (min((size for size in sizes if size >= FEW), default=FEW),))
+    shapes = [spec.value.extents for spec in specs.values() if isinstance(spec.value, ArraySpec)]
+    extents = [min(extents) for extents in shapes if len(extents) > 1 and min(extents) > 1]  # of tensors
+    sizes = [size for extents in shapes if (size := prod(extents)) >= FEW]
+    below = Fill("ramp", (min(extents or sizes, default=FEW),))
     if missing:
         _ask(missing, params, shape, lacks)
     return {name: spec.filled(lambda fill: below if fill == SMALL else fill) for name, spec in specs.items()}
+
+
+def _for_number(value: Value, param: Parameter) -> Value:
+    """A value for a parameter: of a structure around one number that number, where the parameter is a plain one, as
+    instances of a template for ``float`` and for ``__half`` share their arguments.
+    """
+    is_wrapped = isinstance(value, tuple) and len(value) == 1 and bool(number_name(param.type))
+    return value[0].value if isinstance(value, tuple) and is_wrapped else value
 
 
 def _argument(param: Parameter, word: str, number: str | int | float, shape: LaunchShape) -> Value | None:
@@ -510,7 +516,9 @@ def _tensor(param: Parameter, word: str, shape: LaunchShape) -> ArraySpec | None
     if None in extents:
         return None
     sample = _array_of_bytes_like(tensor.kind)
-    fill = FILLS[MADE[tensor.how]] if tensor.how in MADE else sample.fill
+    is_read_only = "const" in param.type.partition("<")[0].split()
+    handed = SMALL if is_read_only and sample.fill == ZEROS else sample.fill
+    fill = FILLS[MADE[tensor.how]] if tensor.how in MADE else handed
     return ArraySpec(sample.kind, tuple(int(extent or 0) for extent in extents), fill)
 
 

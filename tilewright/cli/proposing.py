@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 3  # of proposals: what is known of some arguments may let others be asked for
 ROOMS = (1 << 18, 1 << 21, 1 << 24)  # elements of an array whose reach is looked at, more where fewer are not enough
+MOST_ELEMENTS = 1 << 28  # of an array: with more sizes become smaller
 MANY = 1024  # times a size, by which the CTAs of a launch grow that depend on it
 BLOCKS = (32, 64, 256, 16, 512, 8)  # threads along an axis, where those that are proposed leave shared memory
 SIDES = (32, 128, 256, 16, 512)  # of all sizes, where a launch with the first ones fails
@@ -68,6 +69,7 @@ ODD, ODD_VECTORS = 3, 16  # how much less than a multiple a size is; where the k
 LANES = 32  # of a warp
 _MEET = re.compile(r"\b__(?:shfl|ballot|any|all|reduce|match)\w*_sync\b|\b__sync(?:threads|warp)\w*\b|\.sync\(")
 _TYPES = r"\b(?:u?(?:char|short|int|long)[248]|float[24]|double2|(?:__)?half2|\w*bfloat162)\b"  # of vectors
+_EXTENT = re.compile(r"\.size\(\d+\)$")  # of a tensor, by its place
 _VECTORS = re.compile(rf"{_TYPES}|/\s*[48]\b")
 
 
@@ -146,8 +148,25 @@ class _Proposals:
         return (way for way in ways if way._is_possible())
 
     def _with_sizes(self, names: Iterable[str], size: int) -> _Proposals:
-        sizes = {**self.options.sizes, **dict.fromkeys(names, size)}
+        sizes = {**self.options.sizes, **dict.fromkeys(self._with_extents(names), size)}
         return replace(self, options=replace(self.options, sizes=sizes))
+
+    def _with_extents(self, names: Iterable[str]) -> set[str]:
+        """The names and, of an extent of a tensor that goes along with its sizes, those of the other tensors there."""
+        every = {*names}
+        if any(is_tensor(param.type) for _, kernel in self.kernels for param in kernel.written):
+            places = {place[0] for name in every if (place := _EXTENT.search(name))}
+            every |= {name for name in self.options.sizes if (place := _EXTENT.search(name)) and place[0] in places}
+        return every
+
+    def with_like_extents(self) -> _Proposals:
+        """The same with tensors of one shape where they go along with their sizes, if that can be launched."""
+        first = self.of_block | self.of_shared
+        way = self
+        for name in sorted(self.options.sizes, key=lambda name: name in first):
+            if len(self._with_extents([name])) > 1:
+                way = way._with_sizes([name], self.options.sizes[name])
+        return way if way._is_possible() else self
 
     def _is_possible(self) -> bool:
         return not any(launch.error for launch in self.launches()[0])
@@ -160,12 +179,13 @@ class _Proposals:
         """The same with smaller sizes, first those that decide on no extent of a launch, at last those that do; and
         shorter ranges.
         """
-        kept = self.of_block | self.of_shared
+        kept = self._with_extents(self.of_block | self.of_shared)
+        of_grid = self._with_extents(filter(self._decides_grid, self.options.sizes))
         inner = {name: FEWEST for name, size in self.options.sizes.items()
-                 if size > FEWEST and name not in kept and not self._decides_grid(name)}  # fmt: skip
+                 if size > FEWEST and name not in kept | of_grid}  # fmt: skip
         quarters = {name: size if name in self.of_shared else max(size // 4, min(size, LEAST))
                     for name, size in self.options.sizes.items()}  # fmt: skip
-        fewest = {name: min(size, FEWEST) if self._decides_grid(name) and name not in kept else size
+        fewest = {name: min(size, FEWEST) if name in of_grid - kept else size
                   for name, size in self.options.sizes.items()}  # fmt: skip
         steps = {**self.options.sizes, **inner}, quarters, fewest
         sizes = next((step for step in steps if step != self.options.sizes), quarters)
@@ -371,6 +391,8 @@ def _with_ways(proposals: _Proposals) -> list[Launched]:
         asked.check(proposals.file)
     numbers = {**proposals.sizes, **proposals.options.sizes}
     proposals.read["kernels"] = kernels_asked_for(proposals.module, proposals.request, proposals.file, numbers)
+    proposals = proposals.with_like_extents()
+    launches = proposals.launches()[0]
     return [replace(launch, ways=partial(_ways, proposals.of(launch))) for launch in launches]
 
 
@@ -419,7 +441,7 @@ def _ways(proposals: _Proposals, clock: KernelClock) -> Iterator[Launched]:
             if not sized[0].look.is_known:
                 sized = next(filter(_is_known, map(_sized, proposals.of_other_blocks())), sized)
             sized = _reaching_more(proposals, sized)
-            if not sized[0].look.is_known and proposals.has_smaller:
+            if not sized[0].look.is_known and proposals.has_smaller and sized[0].has_loose_arrays:
                 raise _TakesLong  # no room suffices for so large sizes
             alike = sized[0].launch.request.args == sized[1].launch.request.args
             is_whole = not sized[0].look.coverage.get("lines_not_reached", ["?"])
@@ -568,6 +590,17 @@ class _Sized:
     def look(self) -> _Look:
         return self._look(self.launch)
 
+    @property
+    def has_loose_arrays(self) -> bool:
+        """Is the length of an array proposed? Those of tensors that go along with their sizes follow from these."""
+        return any(isinstance(part, ArraySpec) for spec in self.launch.request.args
+                   if spec.name in self._loose for part in spec.parts)  # fmt: skip
+
+    @cached_property
+    def _loose(self) -> set[str]:
+        kernel, proposed = kernel_of(self.proposals.module, self.launch.request), self.proposals.names_of(self.launch)
+        return proposed - {param.name for param in kernel.written if is_tensor(param.type)}
+
     @cached_property
     def _reaches(self) -> tuple[Mapping[str, int], dict[str, Mapping[str, int]]]:
         """How far the launch reaches with multiples, and with twice each."""
@@ -607,6 +640,10 @@ class _Sized:
         loose = frozenset(name.partition(".")[0] for name in lengths.keys() - scaled.keys() - self.beyond.keys())
         names = {*lengths, *(spec.name for spec in self.proposals.options.args)}
         request = replace(launch.request, args=tuple(_resized(spec, lengths) for spec in launch.request.args))
+        parts = (part for spec in request.args for part in spec.parts)
+        many = max((prod(part.extents) for part in parts if isinstance(part, ArraySpec)), default=0)
+        if self.proposals.has_smaller and many > MOST_ELEMENTS:
+            raise _TakesLong
         arrays = tuple(spec for spec in request.args if spec.name in names)
         said = SaidByOptions(arrays, {**self.proposals.options.sizes, **sizes})
         return replace(launch, request=request, coverage=self.look.coverage, proposed=said,
@@ -647,7 +684,7 @@ class _Sized:
     def _look(self, launch: Launched) -> _Look:
         place = tuple(launch.request.grid), launch.request.args
         if place not in self.looks:
-            looks = (self._look_within(launch, room) for room in ROOMS)
+            looks = (self._look_within(launch, room) for room in (ROOMS if self.has_loose_arrays else ROOMS[:1]))
             self.looks[place] = next((look for look in looks if look is not None), _Look({}, {}))
         return self.looks[place]
 

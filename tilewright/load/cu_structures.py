@@ -15,7 +15,17 @@ from tilewright.dtypes import dtype
 from tilewright.load.cu_host import calls_of, constants_of
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import HostNumbers
-from tilewright.load.cu_tree import Tree, bare, below, pieces, split, template_parameters, tree_of, with_values
+from tilewright.load.cu_tree import (
+    Tree,
+    bare,
+    below,
+    outwards,
+    pieces,
+    split,
+    template_parameters,
+    tree_of,
+    with_values,
+)
 from tilewright.load.declared import POINTER, TENSOR_MAP, Field, Parameter, number_name
 
 if TYPE_CHECKING:
@@ -132,7 +142,9 @@ def with_fields(
 ) -> dict[str, tuple[Parameter, ...]]:
     """The parameters of each kernel, with the fields of those that are structures which texts declare."""
     known = {name: _Structure(_fields(own), align, problem) for name, (own, align, problem) in _declared(texts).items()}
-    numbers = _aliased(texts)
+    numbers, instances = _aliased(texts), _aliased_instances(texts)
+    parameters = {kernel: tuple(replace(param, type=with_values(param.type, instances)) for param in written)
+                  for kernel, written in parameters.items()}  # fmt: skip
     for kind in {plain_type(param.type) for written in parameters.values() for param in written}:
         if kind.endswith(">") and (structure := _instance(texts, kind, known)) is not None:
             known[kind] = structure
@@ -231,6 +243,18 @@ def _aliased(texts: tuple[str, ...]) -> dict[str, str]:
     """The dtypes of other names of numbers, ``hist_t`` of ``typedef float hist_t``."""
     aliases = dict(aliases_of(tree := tree_of("\n".join(texts))))
     return {name: number for name, kind in aliases.items() if (number := _number(kind, tree, aliases))}
+
+
+@kept
+def _aliased_instances(texts: tuple[str, ...]) -> dict[str, str]:
+    """What other names of instances of templates stand for, ``matrix`` of ``typedef Accessor<float, 2> matrix``."""
+    aliases = dict(aliases_of(tree := tree_of("\n".join(texts))))
+    return {name: words for name, kind in aliases.items()
+            if kind is not None and (words := tree.of(kind)).endswith(">") and not _is_in_template(kind)}  # fmt: skip
+
+
+def _is_in_template(node: Node) -> bool:
+    return any(outer.type == "template_declaration" for outer in outwards(node))
 
 
 def _described(each: Parameter, known: Mapping[str, _Structure], numbers: Mapping[str, str]) -> Parameter:

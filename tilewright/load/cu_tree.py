@@ -572,13 +572,14 @@ def _is_kept(tree: Tree, node: Node) -> bool:
 
 class _Kernel(NamedTuple):
     """A kernel as a text declares it. scope: the namespaces around it. parameters: their texts. template: the names of
-    its template's parameters, None of a plain function.
+    its template's parameters, None of a plain function. has_body: is it defined there?
     """
 
     scope: str
     name: str
     parameters: Sequence[str]
     template: Sequence[str] | None
+    has_body: bool
 
 
 _NUMBERS = re.compile(r"[A-Z]\w?|\w+_t|\w*(?:[Ss]calar|[Tt]ype|[Rr]eal|[Ff]loat)\w*")  # types of numbers, as named
@@ -635,9 +636,12 @@ def parted(name: str) -> tuple[str, str | None]:
 
 @lru_cache(maxsize=KEPT)
 def parameters(text: str) -> Mapping[str, tuple[Parameter, ...]]:
-    """Each kernel's parameters, by its name. Of several kernels of one name: the names that the first one has."""
-    found = dict[str, tuple[Parameter, ...]]()
-    for each in _declared(text):
+    """Each kernel's parameters, by its name. Of several kernels of one name: the names that the first one has. What is
+    declared in another way than it is defined, as an old header may have it, is the defined one.
+    """
+    found, declared = dict[str, tuple[Parameter, ...]](), _declared(text)
+    defined = {kernel.name for kernel in declared if kernel.has_body}
+    for each in (kernel for kernel in declared if kernel.has_body or kernel.name not in defined):
         written = [_parameter(part) for part in each.parameters]
         own = tuple(param for param in written if param)
         if len(own) == len(written):
@@ -704,7 +708,8 @@ def _kernels(texts: tuple[str, ...]) -> dict[str, list[tuple[Any, ...]]]:
             instances.append((tree.of(name),))
             continue
         taken = [tree.of(param) for param in listed.named_children if param.type.endswith("parameter_declaration")]
-        declared.append((piece.scope, tree.of(name), taken, template_parameters(piece.node, tree)))
+        has_body = "{" in tree.between(head.end_byte if head is not None else piece.start, piece.stop)
+        declared.append((piece.scope, tree.of(name), taken, template_parameters(piece.node, tree), has_body))
     return {"kernels": declared, "instances": instances}
 
 
