@@ -83,3 +83,31 @@ def test_a_read_that_only_spares_an_atomic_is_an_idiom(step: str) -> None:
 )
 def test_a_read_on_which_more_depends_is_a_race(step: str) -> None:
     assert "races" in {finding.kind for finding in verdict(step).findings}
+
+
+SWAPS = [
+    "int old = *p, seen; do { seen = old; old = atomicCAS(p, seen, seen + x); } while (seen != old);",
+    "while (true) { int old = p[1]; if (old == x) break; if (atomicCAS(p + 1, old, x) == old) break; }",
+    "__shared__ int s[64]; s[threadIdx.x] = *p; int old = s[threadIdx.x]; atomicCAS(p, old, old + 1);",
+]
+
+
+@pytest.mark.parametrize("step", SWAPS)
+def test_a_read_that_leads_to_what_a_compare_and_swap_does_is_an_idiom(step: str) -> None:
+    assert verdict(step).status == "clean"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "if (blockIdx.x == 0) atomicCAS(p, 3, 7); else out[i] = p[0];",
+        "if (i == 127) out[0] = p[1]; else atomicCAS(p + 1, 3, x);",
+        "if (i >= 64) { out[i] = *p + 1; }\nelse { int old = p[2], seen; "
+        "do { seen = old; old = atomicCAS(p, seen, x + seen); } while (seen != old); }",
+    ],
+)
+def test_a_read_beside_a_compare_and_swap_that_leads_elsewhere_is_a_race(step: str) -> None:
+    result = verdict(step)
+
+    assert result.status == "wrong"
+    assert "races" in {finding.kind for finding in result.findings}

@@ -6,6 +6,7 @@ places          the last accesses of each place in shared and in global memory; 
 clash           pairs of accesses, and the race that is reported of them
 permitted       pairs that may meet in any order; what a thread observes by a strong read comes before its next access
                 of that place
+swaps           reads that lead to what a compare-and-swap does
 lone            accesses by one thread of what many CTAs touch, by numbers instead of arrays
 detector        which pairs race; rely on an order that they have not got; numbers that threads take at counters, with
                 a fence on one side alone; all of these for one run

@@ -39,6 +39,7 @@ from tilewright.sim.order.races.records import (
     AccessRecord,
     Candidates,
 )
+from tilewright.sim.order.races.swaps import SwapReads
 from tilewright.sim.order.reports.race import report, warned, warning
 from tilewright.terms import told
 
@@ -413,6 +414,7 @@ class RaceDetector:
         self.locations = Locations(keeps_states=program.decides)
         self.volatile = VolatileReads(orders, program.sites)
         self.tickets = Tickets(orders, self.locations)
+        self.swaps = SwapReads(program.kernel.body)
         self.warned: set[tuple[str, str]] = set()
         self.told: list[ToldRace] = []
         self.written = {site.place.window if site.place else ANYWHERE for site in program.sites if site.write}
@@ -505,6 +507,9 @@ class RaceDetector:
 
     def _report(self, clash: Clash | None) -> None:
         """Tells of a race; warns where both wrote the same, or only a scope is missing after reads."""
+        if clash is not None and clash.excuse == CHECKED and clash.other is not None:
+            read, swap = sorted((clash.site, clash.other.site), key=lambda site: site.how.compares)
+            clash = clash if self.swaps.finds_out(read.at, swap.at) else replace(clash, excuse="")
         if clash is not None and (clash.is_benign or self._is_spared(clash)):
             self._warn(clash if clash.is_benign else replace(clash, excuse=CHECKED))
         elif clash is not None:
