@@ -128,7 +128,7 @@ def decided(e: Emitter, expr: Call, mask: str) -> Iterator[None]:
     way, read, before, uncounted = e.out.fresh("d"), e.out.constant("F", from_bits(expr.dtype)), e.known, e.uncounted
     with e.out.block(f"def {way}(bits):"):
         e.known, e.uncounted = {expr: Operand(f"{read}(bits)")}, True
-        e.out.line(f"return np.broadcast_to({e.value(cond, mask).text}, b.shape)")
+        e.out.line(f"return np.asarray({e.value(cond, mask).text})")
         e.known, e.uncounted = before, uncounted
     e.out.line(f"run.decides = {way}")
     yield

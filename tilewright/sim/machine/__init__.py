@@ -3,7 +3,7 @@
 subject, device
                 a kernel before any run; the device that runs it: its events and its output; the statements by which
                 threads learn that one is complete, for messages; what a launch did, for the one behind it
-team, event     threads that execute a statement together; what they are about to touch: what checks hear of
+team, event     threads that execute a statement together, and their warps; what they are about to touch, for checks
 batch, wave     a team at one segment, with its values; the CTAs that run together, and their memories
 address, places
                 the addresses of a batch; where each buffer lives, with arguments that share memory, and the shared
@@ -20,7 +20,7 @@ instructions, facets
                 a row of the instruction table, the machine as it sees it, and lanes that execute it together
 operation, units
                 asynchronous operations between issue and completion; one of them, its issuers, its places
-signals         warps that act together, and their signals at m-barriers
+signals         the signals of warps at m-barriers
 sync, precedence
                 barriers; what a run may choose: which batch goes first where several may; waits that answer no at
                 first; who came to barriers, and who went on behind one without having come to it

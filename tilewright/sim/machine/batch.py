@@ -51,6 +51,8 @@ class Batch:
     part: int = 0
 
     def __post_init__(self) -> None:
+        self.wave, self.shape = self.team.wave, self.team.shape
+        self.ctas, self.warps = self.team.ctas, self.team.warps
         self.special = SpecialValues(self.wave, self.ctas, self.warps)
         self.thread_parts: dict[int, Part] = self.wave.run.thread_parts(self.warps)
 
@@ -59,26 +61,6 @@ class Batch:
         """Where it waits."""
         assert self.meeting is not None
         return self.meeting.place
-
-    @property
-    def wave(self) -> Wave:
-        """The wave of its CTAs."""
-        return self.team.look.wave
-
-    @property
-    def ctas(self) -> slice:
-        """The rows of its CTAs in the wave."""
-        return self.team.look.ctas
-
-    @property
-    def warps(self) -> slice:
-        """The numbers of its warps."""
-        return self.team.look.warps
-
-    @property
-    def shape(self) -> Shape:
-        """CTAs, warps, lanes."""
-        return self.team.shape
 
     def narrowed(self, team: Team, segment: int, *, waits: bool = False) -> Batch:
         """These lanes as a batch of their own, at ``segment``. waits: for what the whole batch waits for?"""

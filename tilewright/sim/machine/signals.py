@@ -1,87 +1,29 @@
-"""Warps that act together, each with some of its lanes; their signals at m-barriers: whose, where, in which phase."""
+"""Signals of warps at m-barriers: whose, where, in which phase."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.isa import phase_of
-from tilewright.sim.machine.arrays import Ints
+from tilewright.sim.machine.arrays import Entries, Ints
 from tilewright.sim.machine.places import split
+from tilewright.sim.machine.team import Actors
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.isa import Lanes, Signal
-    from tilewright.sim.machine import Bools, Team, Wave
+    from tilewright.sim.machine import Team, Wave
 
-__all__ = ["Actors", "MBarrierSignal", "Signals", "arrivals_of", "bits_of", "lanes_in", "visits_of"]
-
-
-def bits_of(lanes: Bools) -> list[int]:
-    """Rows of lanes, (n, 32), as numbers with a bit for each lane: a set of lanes that is quick to join and to part."""
-    packed: list[int] = np.packbits(lanes, axis=1, bitorder="little").view("<u4")[:, 0].tolist()
-    return packed
-
-
-@cache
-def lanes_in(bits: int) -> tuple[int, ...]:
-    """The lanes of such a number."""
-    return tuple(lane for lane in range(32) if bits >> lane & 1)
-
-
-@dataclass(eq=False)  # not frozen: there are many, and freezing takes time
-class Actors:
-    """rows, warps: (n,), the CTA's row in the wave and the number of the warp. lanes: (n, 32) of those that act."""
-
-    rows: Ints
-    warps: Ints
-    lanes: Bools
-
-    @classmethod
-    def of(cls, team: Team) -> Actors:
-        """The active lanes of a batch."""
-        some = team.full.any(-1)
-        rows, warps = team.look.rows_and_warps(some)
-        return cls(rows, warps, team.full[some])
-
-    @classmethod
-    def threads(cls, rows: Ints, threads: Ints) -> Actors:
-        """Single threads."""
-        return cls(rows, threads >> 5, (threads & 31)[:, None] == np.arange(32))
-
-    @classmethod
-    def whole_warps(cls, rows: Ints, warps: Ints) -> Actors:
-        """All lanes of these warps."""
-        return cls(rows, warps, np.ones((len(rows), 32), np.bool_))
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, which: Ints | Bools) -> Actors:
-        return Actors(self.rows[which], self.warps[which], self.lanes[which])
-
-    @cached_property
-    def places(self) -> list[tuple[int, int]]:
-        """Row and warp of each."""
-        return list(zip(self.rows.tolist(), self.warps.tolist(), strict=True))
-
-    @cached_property
-    def bits(self) -> list[int]:
-        """The lanes of each, as bits of a number."""
-        return bits_of(self.lanes)
-
-    def each(self) -> Iterator[tuple[int, int, int]]:
-        """Yield each actor's number, row and first thread."""
-        for k, lane in np.argwhere(self.lanes).tolist():
-            yield k, int(self.rows[k]), int(self.warps[k]) * 32 + lane
+__all__ = ["MBarrierSignal", "Signals", "arrivals_of", "visits_of"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Signals:
+class Signals(Entries):
     """Warps that signal, with their lanes. home, offset: the m-barrier's CTA and its place there, (n,).
 
     phase: the one that it runs then.
@@ -92,17 +34,14 @@ class Signals:
     offset: Ints
     phase: Ints
 
-    def __getitem__(self, which: Ints | Bools) -> Signals:
-        return Signals(self.who[which], self.home[which], self.offset[which], self.phase[which])
-
     def places(self) -> list[tuple[int, int]]:
         """Row and offset of each m-barrier."""
         return list(zip(self.home.tolist(), self.offset.tolist(), strict=True))
 
     def of_threads(self) -> tuple[Ints, Ints, Ints, Ints]:
         """Row and number of each thread that signals; row and offset of its m-barrier."""
-        which, lanes = np.nonzero(self.who.lanes)
-        return self.who.rows[which], 32 * self.who.warps[which] + lanes, self.home[which], self.offset[which]
+        which, rows, threads = self.who.every
+        return rows, threads, self.home[which], self.offset[which]
 
     def groups(self) -> Iterator[tuple[int, int, Ints]]:
         """Offset, phase, and the signals that have both; in the order in which they come."""

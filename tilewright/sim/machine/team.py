@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +17,10 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine import Array, Bools, Ints, Shape, Uniform, Value, Wave
 
-__all__ = ["Look", "Team", "first_of", "first_warp", "lanes_text", "numbers", "spread", "threads_of", "where_text"]
+__all__ = [
+    "Actors", "Look", "Team", "bits_of", "first_of", "first_warp", "lanes_in", "lanes_text", "numbers", "spread",
+    "threads_of", "where_text",
+]  # fmt: skip
 
 # Ranges of CTAs and warps.
 
@@ -83,15 +88,12 @@ class Look:
             self._firsts[alike] = Look(self.wave, some, self.warps, (len(ctas), *self.shape[1:]))
         return self._firsts[alike]
 
-    def rows_and_warps(self, active: Bools | np.bool_) -> tuple[Ints, Ints]:
-        """Row of the CTA and number of the warp of each entry that is set in (CTAs, warps, ...) bools."""
-        ctas, warps, *_ = np.nonzero(active)
-        return self.ctas.start + self.ctas.step * ctas, self.warps.start + self.warps.step * warps
-
-    def threads(self, active: Bools) -> tuple[Ints, Ints, Ints]:
-        """The same, and the lane, of each thread that is set in (CTAs, warps, 32) bools."""
-        ctas, warps, lanes = np.nonzero(active)
-        return self.ctas.start + self.ctas.step * ctas, self.warps.start + self.warps.step * warps, lanes
+    def places(self, active: Bools) -> tuple[Ints, ...]:
+        """Row of the CTA and number of the warp of each entry that is set in (CTAs, warps) bools; in (CTAs, warps, 32)
+        the lane, too.
+        """
+        ctas, warps, *lanes = active.nonzero()
+        return self.ctas.start + self.ctas.step * ctas, self.warps.start + self.warps.step * warps, *lanes
 
     @cached_property
     def key(self) -> tuple[object, ...]:
@@ -115,6 +117,63 @@ class Look:
 
 
 # Which lanes of them execute a statement.
+
+
+def bits_of(lanes: Bools) -> list[int]:
+    """Rows of lanes, (n, 32), as numbers with a bit for each lane: a set of lanes that is quick to join and to part."""
+    packed: list[int] = np.packbits(lanes, axis=1, bitorder="little").view("<u4")[:, 0].tolist()
+    return packed
+
+
+@cache
+def lanes_in(bits: int) -> tuple[int, ...]:
+    """The lanes of such a number."""
+    return tuple(lane for lane in range(32) if bits >> lane & 1)
+
+
+@dataclass(eq=False)  # not frozen: there are many, and freezing takes time
+class Actors:
+    """rows, warps: (n,), the CTA's row in the wave and the number of the warp. lanes: (n, 32) of those that act."""
+
+    rows: Ints
+    warps: Ints
+    lanes: Bools
+
+    @classmethod
+    def threads(cls, rows: Ints, threads: Ints) -> Actors:
+        """Single threads."""
+        return cls(rows, threads >> 5, (threads & 31)[:, None] == np.arange(32))
+
+    @classmethod
+    def whole_warps(cls, rows: Ints, warps: Ints) -> Actors:
+        """All lanes of these warps."""
+        return cls(rows, warps, np.ones((len(rows), 32), np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, which: Ints | Bools) -> Actors:
+        return Actors(self.rows[which], self.warps[which], self.lanes[which])
+
+    @cached_property
+    def places(self) -> list[tuple[int, int]]:
+        """Row and warp of each."""
+        return list(zip(self.rows.tolist(), self.warps.tolist(), strict=True))
+
+    @cached_property
+    def bits(self) -> list[int]:
+        """The lanes of each, as bits of a number."""
+        return bits_of(self.lanes)
+
+    @cached_property
+    def every(self) -> tuple[Ints, Ints, Ints]:
+        """(m,): of each lane that acts the number of its actor, its row and its thread."""
+        which, lane = self.lanes.nonzero()
+        return which, self.rows[which], 32 * self.warps[which] + lane
+
+    def each(self) -> Iterator[tuple[int, int, int]]:
+        """The same, of one lane after the other."""
+        return zip(*map(np.ndarray.tolist, self.every), strict=True)
 
 
 MANY_CTAS = 16
@@ -283,9 +342,16 @@ class Team:
         return SimulationError(what, given=given, at=at, kind=kind, threads=threads, **facts)  # type: ignore[arg-type]  # as of it
 
     @cached_property
-    def threads(self) -> tuple[Ints, Ints, Ints]:
+    def threads(self) -> tuple[Ints, ...]:
         """(n,): row of the CTA, warp and lane of each active lane."""
-        return self.look.threads(self.full)
+        return self.look.places(self.full)
+
+    @cached_property
+    def actors(self) -> Actors:
+        """Its warps, with their active lanes."""
+        some = np.asarray(self.full.any(-1))
+        rows, warps = self.look.places(some)
+        return Actors(rows, warps, self.full[some])
 
     @cached_property
     def varies_by_cta(self) -> bool:

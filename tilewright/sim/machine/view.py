@@ -37,13 +37,12 @@ class View:
     def load(self, memories: Memories) -> Bits:
         """What each lane finds there; anything in lanes that are not active. May be a view of memory."""
         block = memories.storage(self.place)
-        at = self._within(block) if self.place.space == "shared" else self.at
-        return block.load(self.team.look, at, self.width, self.team if self.guarded else None)
+        return block.load(self.team.look, self._within(block), self.width, self.team if self.guarded else None)
 
     def store(self, memories: Memories, bits: Bits) -> None:
         """Each active lane writes its bits; of several at one place the last wins."""
         block = memories.storage(self.place)
-        at = self._within(block) if self.place.space == "shared" else self.at
+        at = self._within(block)
         block.store(self.team, harmless(at, self.team) if self.guarded else at, self.width, bits)
 
     def combine(self, memories: Memories, olds: Array, by: Callable[..., Array], values: tuple[Array, ...]) -> None:
@@ -57,15 +56,14 @@ class View:
             return
         words = block.to_change(olds.itemsize).view(olds.dtype)
         row = self.team.look.rows(words.shape[1]) if block.rows > 1 else 0
-        at = self._within(block) if self.place.space == "shared" else self.at
-        place = spread((at.full() >> SHIFT[olds.itemsize]) + row, olds.shape)[active]
+        place = spread((self._within(block).full() >> SHIFT[olds.itemsize]) + row, olds.shape)[active]
         operands = [spread(value, olds.shape)[active] for value in values]
         order = self.team.wave.run.precedence.taken(np.arange(len(place)))
         olds[active] = combined(words, place, by, operands, order)
 
     def _within(self, block: Storage) -> Address:
         """The addresses as a block counts them: shared memory of other CTAs lies in other rows of it."""
-        if not (isinstance(block, MemoryRows) and self.at.hi >> OFFSET_BITS):
+        if self.place.space != "shared" or not (isinstance(block, MemoryRows) and self.at.hi >> OFFSET_BITS):
             return self.at
         return Address(0, Part.of_lanes(across(self.team.look, block, self.at.full())))
 

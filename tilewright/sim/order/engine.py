@@ -214,7 +214,7 @@ class Order(Check):
     def fenced(self, team: Team, fence: AnyFence, where: Address | None = None) -> None:
         if isinstance(fence, RegisterFence):
             return
-        order, who = self.orders[team.wave], Actors.of(team)
+        order, who = self.orders[team.wave], team.actors
         if isinstance(fence, Fence) and fence.scope == "warp":
             order.clocks.learn(who, order.clocks.published(who))
             return

@@ -136,7 +136,7 @@ class Grids(Check):
             return np.asarray(own)
         clocks, found = self.order.orders[team.wave].clocks, own.copy()
         others = lanes & ~own
-        for place, row, warp, lane in zip(np.argwhere(others).tolist(), *team.look.threads(others), strict=True):
+        for place, row, warp, lane in zip(np.argwhere(others).tolist(), *team.look.places(others), strict=True):
             at = times[row].reshape(-1)
             (thread,) = np.nonzero(at)
             rows, knowers = np.full(len(thread), row), np.full(len(thread), clocks.knower[32 * warp + lane])

@@ -531,7 +531,7 @@ class Recorder(Check):
         if counts and self.signal_told == self.instance:  # the other effect of the same statement
             return
         self.signal_told, seq, active = self.instance, self.next(), event.team.full
-        rows, warps = team.look.rows_and_warps(active)
+        rows, warps, _ = team.threads
         addresses = np.broadcast_to(event.barrier, active.shape)[active].astype(np.int64)
         words = np.broadcast_to(event.found, active.shape)[active] if counts else None
         there, address = split(team.wave, rows, addresses)

@@ -50,7 +50,7 @@ def check_in_flight(operations: Operations, event: AccessEvent) -> None:
         waiting = loading.warps[team.ctas, team.warps] & team.full.any(-1)
         if not waiting.any() or (issuing is not None and keeps_order(loading.operation, issuing)):
             continue
-        rows, warps = team.look.rows_and_warps(waiting)
+        rows, warps = team.look.places(waiting)
         row, warp = int(rows[0]), int(warps[0])
         earlier = loading.part(warp, int(operations.parts.ranks[row]))
         if issue is not None and issue.stalls and not site.write and issuing is None:
@@ -72,7 +72,7 @@ def check_stored(operations: Operations | None, team: Team, at: Span | None) -> 
     for loading in operations.scoreboard.loading:
         hasty = loading.used[team.ctas, team.warps] & loading.warps[team.ctas, team.warps] & team.full.any(-1)
         if hasty.any():
-            rows, numbers = team.look.rows_and_warps(hasty)
+            rows, numbers = team.look.places(hasty)
             row, warp = int(rows[0]), int(numbers[0])
             name, use = loading.use
             earlier = loading.part(warp, int(operations.parts.ranks[row]))

@@ -202,9 +202,8 @@ class Clocks(CtaRows):
             gather_at(np.bitwise_or, parts, which, published_flags(self.parts[own]))
             for k, thread in alone if far else ():
                 far[k] = joined(far[k], self.far.get((who.rows.item(k), self.alone[thread]), ()))
-        which, lane = np.nonzero(who.lanes)
+        which, ctas, number = who.every
         if len(which):
-            ctas, number = who.rows[which], 32 * who.warps[which] + lane
             columns = self.first_column(ctas) + number
             threads[which, columns] = np.maximum(threads[which, columns], self.wave.now)
             self.by_sc.publish(threads, which, columns, ctas, number)
@@ -227,7 +226,7 @@ class Clocks(CtaRows):
         """What a knower of a CTA, which is in a cluster, knows by now, to be handed on."""
         at = self.row(row), slice(knower, knower + 1)
         far = [self.far.get((row, knower), ())] if self.far else []
-        return Known(self.known[at].copy(), published_flags(self.parts[at]).copy(), cluster, far)
+        return Known(self.known[at].copy(), published_flags(self.parts[at]), cluster, far)
 
     def about_shared(self, known: Known) -> Known:
         """The part of this knowledge that a fence of shared memory alone hands on."""
@@ -313,7 +312,7 @@ class Clocks(CtaRows):
             blocks.append(by_cta)
         return tuple(blocks)
 
-    def knowers_of(self, who: Actors, *, few: bool) -> tuple[Ints, Ints]:
+    def knowers_of(self, who: Actors, *, few: bool) -> list[tuple[int, int]]:
         """Rows and knowers that these lanes are: warps of which all lanes are there, and lanes that know more. A lane
         that acts alone is one of those from now on; where a ``few`` do, so is each of them.
         """
@@ -323,9 +322,7 @@ class Clocks(CtaRows):
                 knowing.append((row, warp))
             elif bits & ~self._alone_in[warp] and (few or not bits & (bits - 1)):
                 self.let_alone(np.array([32 * warp + lane for lane in lanes_in(bits)]))
-        knowing += [(who.places[k][0], self.alone[thread]) for k, thread in self.lanes_alone(who)]
-        rows, knowers = np.array(knowing, np.int64).reshape(-1, 2).T
-        return rows, knowers
+        return knowing + [(who.places[k][0], self.alone[thread]) for k, thread in self.lanes_alone(who)]
 
     def lanes_alone(self, who: Actors) -> list[tuple[int, int]]:
         """The threads that know more than their warps, each with the number of its actor."""

@@ -72,7 +72,7 @@ class KnownBySc:
         self.is_plain = reaches == [GRID] and not clocks.wave.run.program.has_asynchronous  # fences tell it
         self.has_observed = False
         self._pending: dict[tuple[int, int], dict[tuple[object, int], Release]] = {}  # see `observe`
-        self._behind: Remembered[Far] = Remembered(FAR_CTAS, ctas_in)  # what many threads fence alike
+        self._fenced: Remembered[Far] = Remembered(FAR_CTAS, ctas_in)  # what many threads fence alike
         self._only: Remembered[Far] = Remembered(FAR_CTAS, ctas_in)
         self.own = {reach: np.zeros((clocks.wave.ctas, clocks.threads), np.int32) for reach in reaches}
 
@@ -142,13 +142,18 @@ class KnownBySc:
         self.settle(who.places)
         changed = clocks.own(who.rows)
         clocks.changes[changed] += 1
-        rows, knowers = clocks.knowers_of(who, few=self.has_observed)
-        which, lane = np.nonzero(who.lanes)
+        for reach in reaches:
+            self.own[reach][who.every[1:]] = clocks.wave.now
+        if places := clocks.knowers_of(who, few=self.has_observed):
+            self._behind(places, reaches)
+
+    def _behind(self, places: list[tuple[int, int]], reaches: list[str]) -> None:
+        """Knowers of CTAs come after what fences bring, and hand on all of it by theirs."""
+        clocks, (rows, knowers) = self.clocks, np.array(places, np.int64).T
         now = clocks.known[rows, knowers]
         for reach in reaches:
             self._hand_on(self.seen[reach], reach, rows, now, takes=True)
         for reach in reaches:
-            self.own[reach][who.rows[which], 32 * who.warps[which] + lane] = clocks.wave.now
             self._hand_on(self.first[reach], reach, rows, now, takes=False)
         clocks.known[rows, knowers] = now
         if clocks.fences:
@@ -159,9 +164,9 @@ class KnownBySc:
                 flags |= (published_flags(flags) & LOWEST) << self._shift(self.first[reach])
             clocks.parts[rows, knowers] = flags
         count = len([reach for reach in self.far_reaches if reach in reaches])
-        for place in zip(rows.tolist(), knowers.tolist(), strict=True) if count and clocks.far else ():
+        for place in places if count and clocks.far else ():
             if place in clocks.far:
-                clocks.far[place] = self._behind.of(self._far_behind, clocks.far[place], count)
+                clocks.far[place] = self._fenced.of(self._far_behind, clocks.far[place], count)
 
     def _hand_on(self, block: int, reach: str, rows: Ints, now: Times, *, takes: bool) -> None:
         """What a block of rows of knowledge says is known from now on; or, not ``takes``, the block says what is."""
@@ -230,7 +235,8 @@ class KnownBySc:
             fenced, now = self.own[reach][row, some], clocks.known[at, knower]
             far = clocks.far.get((row, knower), ()) if reach in self.far_reaches else ()
             far = self._far_before(far, reach, row + clocks.wave.first) if far else far
-            if far or np.any(fenced) or any(now[columns].any() for columns, _ in self._blocks[block]):
+            before = (now[columns] for columns, _ in self._blocks[block])
+            if far or np.count_nonzero(fenced) or any(map(np.count_nonzero, before)):
                 times = np.zeros((1, clocks.width), np.int32)
                 for columns, source in self._blocks[block]:
                     times[0, source] = now[columns]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine import bits_of, lanes_in
+from tilewright.sim.machine import Entries, bits_of, lanes_in
 from tilewright.sim.order.bounds import PROXY_FENCES
 from tilewright.sim.order.knowledge.clocks import Actors, Clocks
 from tilewright.sim.order.knowledge.known import Known
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Stamps:
+class Stamps(Entries):
     """Accesses of threads of CTAs of the grid, and their times."""
 
     times: Ints
@@ -39,17 +39,6 @@ class Stamps:
     def none(cls) -> Stamps:
         """Of no access."""
         return cls(*np.zeros((3, 0), np.int64))
-
-    def joined(self, other: Stamps) -> Stamps:
-        """Both together."""
-        pairs = ((self.times, other.times), (self.ctas, other.ctas), (self.threads, other.threads))
-        return Stamps(*map(np.concatenate, pairs)) if len(other) else self
-
-    def __len__(self) -> int:
-        return len(self.times)
-
-    def __getitem__(self, which: Bools) -> Stamps:
-        return Stamps(self.times[which], self.ctas[which], self.threads[which])
 
 
 @dataclass(eq=False, slots=True)  # not frozen: there are many, and freezing takes time
@@ -190,10 +179,12 @@ class Fences:
         known, those = passed.known, lanes_in(lanes)
         first = self.clocks.first_column(passed.row) + 32 * passed.warp
         times = known.threads.copy()
-        times[0, [passed.first + first + lane for lane in those]] = passed.time
+        mine = times[0]
+        for lane in those:
+            mine[passed.first + first + lane] = passed.time
         for block, own in passed.fenced.items():
             columns = [block + first + lane for lane in those]
-            times[0, columns] = np.maximum(times[0, columns], own[[*those]])
+            mine[columns] = np.maximum(mine[columns], own[[*those]])
         known = Known(times, known.parts, known.cluster, known.far)
         cta = passed.row + self.clocks.wave.first
         return Pattern(lanes, passed.scope, cta, known, passed.time, passed.kind, -1 if passed.first else passed.warp)

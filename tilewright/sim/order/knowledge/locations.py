@@ -20,7 +20,7 @@ from tilewright.sim.order.knowledge.fences import Fences
 from tilewright.sim.order.knowledge.releases import BY_SC, Pattern, Release, gathered, hold_each_other
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from tilewright.isa import Lanes
     from tilewright.sim.order.knowledge.clocks import Actors, Thread
@@ -55,7 +55,8 @@ Alike: TypeAlias = "tuple[Callable[[int], bool], dict[int, int]]"
 
 
 class Decision:
-    """The branch that a read decides. way: for the bits of a value, which way each lane goes, (CTAs, warps, 32).
+    """The branch that a read decides. way: for the bits of a value, which way each lane goes, as an array that
+    broadcasts to (CTAs, warps, 32); where all go one way, also for several, along the first axis.
 
     now: the bits that each lane is about to read.
     """
@@ -75,8 +76,10 @@ class Decision:
         now = self.now[where]
         if len(threads) == 1:
             ways = self._of(int(now))
-            way = bool(ways[where])
-            first = {} if any(ways.strides) else self._first.setdefault((history, way), {})  # or all lanes go one way
+            way, first = bool(ways[where]), dict[int, int]()
+            if not any(ways.strides):  # all lanes go one way
+                first = self._first.setdefault((history, way), first)
+                self._look_at({state.bits for state in history.states if state.bits is not None} if not first else ())
             return (lambda bits: bool(self._of(bits)[where]) == way), first
         own, lanes = where[:2], [thread & 31 for thread in threads]
         if not (self.now[own][lanes] == now).all():
@@ -86,9 +89,15 @@ class Decision:
 
     def _of(self, bits: int) -> Bools:
         """Which way each lane goes that reads these bits."""
-        if (found := self._ways.get(bits)) is None:
-            found = self._ways[bits] = self.way(np.full((1, 1, 1), bits, self.now.dtype))
-        return found
+        self._look_at((bits,))
+        return self._ways[bits]
+
+    def _look_at(self, every: Collection[int]) -> None:
+        """Which way lanes go that read some bits; several at once where all lanes go one way."""
+        if new := [bits for bits in every if bits not in self._ways]:
+            ways = self.way(np.array(new, self.now.dtype).reshape(-1, 1, 1))
+            ways = ways.reshape(-1, 1, 1, 1) if len(new) > 1 else ways
+            self._ways |= zip(new, np.broadcast_to(ways, (len(new), *self.team.shape)), strict=True)
 
 
 def place_in(team: Team, row: int, thread: int) -> tuple[int, int, int]:
@@ -427,7 +436,7 @@ def threads_of(access: AccessRecord, some: Bools | None = None) -> Iterator[tupl
         yield (lone.row, lone.thread), (places.name, access.at.start)
         return
     active = team.full if some is None else team.full & some
-    rows, warps, lanes = team.look.threads(active)
+    rows, warps, lanes = team.threads if some is None else team.look.places(active)
     address = spread(access.at.full(), team.shape)[active].tolist()
     for row, thread, where in zip(rows.tolist(), (32 * warps + lanes).tolist(), address, strict=True):
         memory = places.name if places.is_global else (places.name, team.wave.first + row)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine import Bools, Device, Ints, Shape, Site, Team, numbers
-from tilewright.sim.order.races.records import CTA, CTA_BITS, MANY, THREAD, AccessRecord
+from tilewright.sim.machine import Bools, Device, Ints, Site, Team, numbers
+from tilewright.sim.order.races.records import CTA, CTA_BITS, THREAD, AccessRecord
 
 if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.clocks import Thread
@@ -103,21 +103,15 @@ class Pairs:
     def __getitem__(self, which: Bools | Ints) -> Pairs:
         return Pairs(self.candidates, *(getattr(self, name)[which] for name in Pairs.__slots__[1:]))
 
-    @property
-    def of_many(self) -> Bools:
-        """Which of the earlier accesses were made by several threads that do not know each other?"""
-        return np.asarray(self.candidates.tags[self.number] & MANY != 0)
-
     def lane(self, k: int) -> tuple[int, int, int]:
         """(CTA, warp, lane) of the later access in its team."""
         found, n = self.candidates, self.number[k]
         return int(found.cta[n]), int(found.warp[n]), int(found.lane[n])
 
-    def lanes(self, shape: Shape) -> Bools:
-        """The lanes of the later access, which has this shape, that are in any pair."""
-        found, n, lanes = self.candidates, self.number, np.zeros(shape, np.bool_)
-        lanes[found.cta[n], found.warp[n], found.lane[n]] = True
-        return lanes
+    @property
+    def chosen(self) -> Candidates:
+        """The candidates that are in any."""
+        return self.candidates[self.number]
 
     def later(self, k: int) -> Thread:
         """The thread of the later access."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import numpy as np
 
 from tilewright.explain.steps import for_all
-from tilewright.sim.machine import AccessEvent, Actors, Doubt, Moment, buffer_name, numbers
+from tilewright.sim.machine import AccessEvent, Doubt, Moment, buffer_name, numbers
 from tilewright.sim.order.bounds import OBSERVATIONS, STRONG_WRITES
 from tilewright.sim.order.knowledge.fences import Stamps
 from tilewright.sim.order.knowledge.known import joined_others
@@ -88,7 +88,7 @@ def clash_of(
     which need no report.
     """
     pairs = pairs_of(access, found)
-    many = pairs.of_many
+    many = found.of_many
     is_sure = with_writer and access.lone is not None  # what it knows is no candidate
     known = np.zeros(len(pairs), np.bool_) if is_sure else access.knows(pairs)
     if with_writer and many.any():
@@ -112,10 +112,11 @@ def clash_of(
     return clash, pairs[unknown | many] if clash is None or clash.excuse == CHECKED else unordered
 
 
-def unordered(access: AccessRecord, found: Candidates) -> Pairs:
+def unordered(access: AccessRecord, found: Candidates) -> Candidates:
     """The writes that do not come before an access, which is morally strong with all of them."""
-    pairs = pairs_of(access, found)
-    return pairs if access.lone is not None or pairs.of_many.all() else pairs[pairs.of_many | ~access.knows(pairs)]
+    if access.lone is not None or (many := found.of_many).all():
+        return found
+    return found[many | ~access.knows(pairs_of(access, found))]
 
 
 def _racing(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> tuple[Bools, Bools]:
@@ -152,8 +153,8 @@ def farthest_clash(access: AccessRecord, racing: Pairs, *, with_writer: bool) ->
     k = int(np.argmax(racing.apart(access.team.wave.run)))
     other = access.places.log.find(int(racing.other_cta[k]), int(racing.time[k]))
     alike = with_writer and access.site.write and bool(are_plain(access, racing).all())
-    alike = alike and bool(access.finds_equal()[racing.lanes(access.seen.shape)].all())
-    lanes, excuse = racing.lanes(access.seen.shape), EQUAL if alike else ""
+    lanes = racing.chosen.lanes(access.seen.shape)
+    excuse = EQUAL if alike and access.finds_equal()[lanes].all() else ""
     return Clash(access, racing.lane(k), racing.earlier(k), other, with_writer, excuse, lanes=lanes)
 
 
@@ -234,13 +235,13 @@ class VolatileReads:
         self._counters: dict[Where, dict[Thread, tuple[int, bool]]] = {}
         self._written: dict[tuple[int, int, int], list[tuple[int, Known]]] = {}
 
-    def read(self, access: AccessRecord, found: Pairs | None) -> Clash | None:
+    def read(self, access: AccessRecord, found: Candidates | None) -> Clash | None:
         """A strong read has found writes that nothing orders before it. One that polls observes them; of another one
         that is volatile, the race with a write on whose order it relies.
         """
         if not self._awake or found is None or not len(found) or not access.site.shows:
             return None
-        pairs = found[~found.of_many]
+        pairs = pairs_of(access, found[~found.of_many])
         if access.site.polls:
             writers = zip(pairs.cta.tolist(), pairs.other_cta.tolist(), pairs.other_thread.tolist(), strict=True)
             last = {writer: k for k, writer in enumerate(writers)}
@@ -257,7 +258,7 @@ class VolatileReads:
         site, fences = access.site, self._orders[access.team.wave].fences
         if not (self._awake and site.write) or site.how.is_signal:
             return
-        who = Actors.of(access.team)
+        who = access.team.actors
         for k, lanes, known in access.clocks.apart(who):
             key = int(who.rows[k]) + access.team.wave.first, int(who.warps[k]), access.time
             self._written.setdefault(key, []).append((lanes, known))
@@ -487,7 +488,7 @@ class RaceDetector:
         if many is not None:
             access.places.mark_many(access, many)
 
-    def meet(self, access: AccessRecord) -> tuple[bool, Pairs | None]:
+    def meet(self, access: AccessRecord) -> tuple[bool, Candidates | None]:
         """Raises SimulationError where it races; returns earlier writes that it does not know of, and whether it writes
         the same as they did, which is tolerated.
         """
@@ -498,7 +499,8 @@ class RaceDetector:
         if found is not None and is_strong_with_all(access, write=True):
             unknown = unordered(access, found)
         elif found is not None:
-            clash, unknown = self.tickets.clash_of(access, found)
+            clash, pairs = self.tickets.clash_of(access, found)
+            unknown = pairs.chosen
             self._report(clash)
         asks = access.site.write and not is_strong_with_all(access, write=False)
         found = access.places.reads_before(access) if asks else None

@@ -44,12 +44,8 @@ class Lone:
                 continue
             other = tag >> CTA & (1 << CTA_BITS) - 1, tag & THREAD, tag >> places.shift
             if tag & MANY or not clocks.is_known(self.row, knower, *other, also=access.also):
-                late.append((unit, tag))
-        if not late:
-            return None
-        (units, tags), here = np.array(late, np.int64).T, np.zeros(len(late), np.int64)
-        own, warp, lane = (here + k for k in self.lane)
-        return Candidates(own, warp, lane, units, tags)
+                late.append((*self.lane, unit, tag))
+        return Candidates(*np.array(late, np.int64).T) if late else None
 
     def write(self, access: AccessRecord, block: MemoryRows, *, many: bool = False) -> None:
         """Its tag at all places that it touches. many: do those tags stand for others, too?"""

@@ -372,16 +372,16 @@ class TaggedPlaces(CtaRows):
             return access.lone.candidates(access, block)
         tags = access.load(block)
         there = late = np.asarray(tags != 0)
-        if not there.any():
+        if not np.count_nonzero(there):
             return None
         if self.is_global:  # of the many, only the last is named: others may be of other CTAs
             ctas = access.team.look.rows(1) + access.team.wave.first
             late = there & ((tags & MANY != 0) | (tags >> CTA & (1 << CTA_BITS) - 1 != ctas[..., None]))
-            if (late != there).any():
+            if np.count_nonzero(late != there):
                 late = late | (tags >> self.shift > bound_of(access.known()))
         else:
             late = tags >> self.shift > bound_of(access.known())
-        if not late.any():
+        if not np.count_nonzero(late):
             return None
         many = access.seen.full[..., None]
         some = np.arange(len(many))
@@ -392,7 +392,7 @@ class TaggedPlaces(CtaRows):
             own = access.tags()[..., None].astype(self.tag)
             late = late & ((tags ^ (own[some] if len(own) > 1 else own)) & self.who != 0)
         late = late & many[some]
-        cta, warp, lane, unit = where = np.nonzero(late)
+        cta, warp, lane, unit = where = late.nonzero()
         if not len(cta):
             return None
         return Candidates(some[cta], warp, lane, unit, spread(tags, late.shape)[where].astype(np.int64))
@@ -568,8 +568,7 @@ class TaggedPlaces(CtaRows):
             others &= access.seen.full[..., None]
             cta, warp, lane, unit = np.nonzero(others)
             found = Candidates(cta, warp, lane, unit, spread(old, others.shape)[others].astype(np.int64))
-            pairs = pairs_of(access, found)
-            others[others] = pairs.of_many | ~access.knows(pairs)
+            others[others] = found.of_many | ~access.knows(pairs_of(access, found))
         if access.site.how.sem != "weak":
             others = others | self._frail(access, old, write=False)
         access.store(self.tags_of(self.reads), tags)

@@ -13,6 +13,7 @@ from tilewright.sim.machine import (
     WIDEST,
     AccessEvent,
     Address,
+    Entries,
     MemoryRows,
     Part,
     are_apart,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import TypeAlias
 
-    from tilewright.sim.machine import Bools, Ints, Precedence, Site, Team
+    from tilewright.sim.machine import Bools, Ints, Precedence, Shape, Site, Team
     from tilewright.sim.order.races.clash import Pairs
     from tilewright.sim.order.races.lone import Lone
     from tilewright.sim.order.races.places import TaggedPlaces
@@ -185,10 +186,10 @@ class AccessRecord:
     def lost(self, block: MemoryRows, tags: Tags) -> Bools | None:
         """The lanes whose tags, just stored, another lane of the same statement has overwritten."""
         differs = self.load(block) != tags[..., None]
-        if not differs.any():
+        if not np.count_nonzero(differs):
             return None
         lanes: Bools = differs.any(-1) & self.seen.full
-        return lanes if lanes.any() else None
+        return lanes if np.count_nonzero(lanes) else None
 
     def address(self, lane: tuple[int, int, int]) -> int:
         """Where a lane's bytes begin."""
@@ -336,7 +337,7 @@ class Record:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Candidates:
+class Candidates(Entries):
     """Earlier accesses that may race, n of them. cta, warp, lane, unit: where in the access that finds them."""
 
     cta: Ints
@@ -345,12 +346,16 @@ class Candidates:
     unit: Ints
     tags: Ints
 
-    def __len__(self) -> int:
-        return len(self.tags)
+    @property
+    def of_many(self) -> Bools:
+        """Which were made by several threads that do not know each other?"""
+        return np.asarray(self.tags & MANY != 0)
 
-    def joined(self, other: Candidates) -> Candidates:
-        """Both together."""
-        return Candidates(*(np.concatenate([getattr(of, name) for of in (self, other)]) for name in self.__slots__))
+    def lanes(self, shape: Shape) -> Bools:
+        """The lanes that have any, of an access with this shape."""
+        lanes = np.zeros(shape, np.bool_)
+        lanes[self.cta, self.warp, self.lane] = True
+        return lanes
 
 
 class Log:
