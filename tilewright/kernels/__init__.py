@@ -5,7 +5,7 @@
     y = kernels.softmax(x)  # on the GPU of x; of NumPy on the simulator
 
 Read `rows` (how rows are distributed to threads), `softmax` (the smallest kernel with a gradient), `online` (which it
-shares with cross entropy), then any other; `operators` registers a kernel with torch, `recording` makes a call
+shares with cross entropy), then any other; `operators` registers a kernel with torch, and makes a call
 like one before cheap, `arrays` handles the arrays of the libraries. Of several GPUs: `one_shot`,
 `two_shot`, then `copiers` and `all_gather_matmul` beside `matmul`; `several` has their calls.
 """
