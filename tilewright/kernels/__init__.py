@@ -6,8 +6,8 @@
 
 Read `rows` (how rows are distributed to threads), `softmax` (the smallest kernel with a gradient), `online` (which it
 shares with cross entropy), then any other; `operators` registers a kernel with torch, and makes a call
-like one before cheap, `arrays` handles the arrays of the libraries. Of several GPUs: `one_shot`,
-`two_shot`, then `copiers` and `all_gather_matmul` beside `matmul`; `several` has their calls.
+like one before cheap, `arrays` handles the arrays of the libraries. Of several GPUs: `shots`, then
+`spread_matmul` beside `matmul`; `several` has their calls.
 """
 
 from tilewright.kernels.add_rms_norm import add_rms_norm

@@ -11,7 +11,7 @@ from typing import Any
 import tilewright as tw
 from tilewright.dtypes import dtype
 from tilewright.isa import ARCHS
-from tilewright.kernels.forms import SWIZZLES
+from tilewright.kernels.forms import SWIZZLES, strided
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, tid_in_wg, wgmma_fragment
 
@@ -124,12 +124,7 @@ class AttentionKind:
 
     def array(self, pointer: Any, shape: tuple[Any, ...], kind: str = "") -> Any:
         """An argument, (batch, heads, length, width), whose rows begin at multiples of 16 bytes."""
-        kind = kind or self.kind
-        steps = tuple(T.int64() for _ in range(3))
-        view = T.match_buffer(pointer, shape, kind, strides=(*steps, 1))
-        for step in steps:
-            T.assume(step % (128 // dtype(kind).bits) == 0)
-        return view
+        return strided(pointer, shape, kind or self.kind)
 
     def turned(self, keys: Any) -> tuple[Any, Any]:
         """The dimensions of so many values."""
