@@ -8,14 +8,6 @@ from tilewright.profiling.bounds import GPUS, Gpu, Occupancy, Profile, gpu, prof
 from tilewright.profiling.estimate import Estimate, estimate, estimate_loaded
 
 __all__ = [
-    "GPUS",
-    "Estimate",
-    "Gpu",
-    "Occupancy",
-    "Profile",
-    "estimate",
-    "estimate_loaded",
-    "gpu",
-    "profile",
+    "GPUS", "Estimate", "Gpu", "Occupancy", "Profile", "estimate", "estimate_loaded", "gpu", "profile",
     "profile_loaded",
-]
+]  # fmt: skip
