@@ -151,7 +151,7 @@ def torch_op(name: str, kernel: Any, *, mutates: str | Iterable[str] | None = No
     kernel: a kernel or an `Executable`. mutates: the arguments that it writes, which are all that a caller gets back;
     left out, those that its statements store to. `Any`: kernels are wrappers, operators are torch's.
     """
-    from tilewright.cuda.torch_op import register
+    from tilewright.cuda.tensors import register
 
     return register(name, kernel if isinstance(kernel, Executable) else compile(kernel), mutates)
 

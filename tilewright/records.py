@@ -1,9 +1,13 @@
-"""What records have in common: `dataclasses.replace`, faster, and what a notebook shows of those that print as text."""
+"""What records have in common: `dataclasses.replace`, faster, what a notebook shows of those that print as text, and
+tables of them that are files.
+"""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import fields
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 Record = TypeVar("Record")
@@ -21,6 +25,15 @@ class NotebookText:
 
     def _notebook_text(self) -> str:
         return str(self)
+
+
+def read_tables(module: str, name: str) -> dict[str, Any]:
+    """The tables of a TOML file beside a module, which is given by its ``__file__``. `Any`: their values."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(Path(module).with_name(name).read_text(encoding="utf-8"))
 
 
 def replace(record: Record, /, **changes: Any) -> Record:  # `Any`: the constructor checks them

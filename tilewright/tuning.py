@@ -7,13 +7,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from ctypes import byref, c_float, c_int, c_size_t, c_uint, c_void_p
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import signature
+from itertools import chain
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +24,12 @@ import numpy as np
 
 from tilewright import host
 from tilewright.compiler import Executable, compile, kernel_of
+from tilewright.cuda import driver
+from tilewright.cuda.launch import span_bytes
+from tilewright.cuda.tensors import inspected, stream_of
 from tilewright.errors import ArgumentError, SimulationError, TilewrightError, ToolError, choices, described
 from tilewright.ir import Attr, Kernel
+from tilewright.ir.arguments import ArrayInfo
 from tilewright.ir.launch import BLOCKS_PER_SM, MAX_REGISTERS
 from tilewright.isa import SECTOR_BYTES
 from tilewright.profiling.acts import accesses, is_atomic
@@ -33,7 +40,6 @@ from tilewright.records import NotebookText, replace
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-
 
 # The fastest of several configurations of a kernel, for each class of arguments.
 #
@@ -277,18 +283,16 @@ class Tuned(NotebookText):
 
     def _measured(self, args: Sequence[Any], step: Step) -> list[Trial]:
         """The trials, those that are not refused and are estimated to be the fastest timed on the GPU."""
-        from tilewright.cuda import timing
-
-        if timing.is_captured(args):
+        if is_captured(args):
             raise ArgumentError(f"{self.__name__} cannot be tuned while its stream is captured into a graph",
                                 given="a first call with arguments of this class",
                                 allowed="a call before the capture, which finds the configuration")  # fmt: skip
-        with timing.current(args) as device, timing.kept(self._stored(args)):
+        with current(args) as device, kept(self._stored(args)):
             trials = _pruned(self.estimates(args, step, _figures_of(device.name)))
             left = [number for number, trial in enumerate(trials) if not trial.refused]
             left = sorted(left, key=lambda number: trials[number].estimated or 0.0)[:MEASURED]
             calls = [partial(self._executables()[number], *args) for number in left]
-            seconds_of = timing.cold_seconds(calls, timing.stream_in_use(args), ROUNDS, step)
+            seconds_of = cold_seconds(calls, stream_in_use(args), ROUNDS, step)
         for number, seconds in zip(left, seconds_of, strict=True):
             trials[number] = replace(trials[number], seconds=seconds)
         return trials
@@ -394,9 +398,7 @@ def _quickly(value: Any) -> object:
 
 
 def _gpu_of(args: Sequence[Any]) -> str:
-    from tilewright.cuda import timing
-
-    with timing.current(args) as device:
+    with current(args) as device:
         return device.name
 
 
@@ -620,3 +622,100 @@ def _with(now: RecordedLaunch, site: int, change: Callable[[Any], Any]) -> Recor
         ]  # fmt: skip
         streams.append(replace(stream, events=tuple(events)))
     return replace(now, recording=replace(now.recording, streams=tuple(streams)))
+
+
+# Times of launches with a cold cache; arrays that kernels write get their old values back.
+
+
+FLUSH_BYTES = 1 << 28  # more than any second-level cache
+
+Call = Callable[[], object]
+
+
+def stream_in_use(args: Sequence[Any]) -> int:
+    """The stream that a launch on these arguments goes to."""
+    arrays = [array for array in map(host.behind, args) if host.is_array(array)]
+    streams = (stream_of(array, host.ordinal(host.device_of(array))) for array in arrays)
+    return next((stream for stream in streams if stream is not None), 0)
+
+
+def is_captured(args: Sequence[Any]) -> bool:
+    """Is the stream of these arguments being captured into a graph, where nothing can be timed?"""
+    status = c_int()
+    driver.call("cuStreamIsCapturing", c_void_p(stream_in_use(args)), byref(status))
+    return bool(status.value)
+
+
+@contextmanager
+def current(args: Sequence[Any]) -> Iterator[driver.GpuDevice]:
+    """The device of these arguments, to which this thread's calls go."""
+    places = [host.device_of(value) for value in map(host.behind, args) if host.is_array(value)]
+    device = driver.device(host.ordinal(next(place for place in places if place != "cpu")))
+    with device.current():
+        yield device
+
+
+@contextmanager
+def kept(arrays: Sequence[Any]) -> Iterator[None]:
+    """A context at whose end these arrays get their old values back."""
+    descriptors = [inspected(array, 0).descriptor for array in arrays]
+    spans = [(info.address or 0, span_bytes(info)) for info in descriptors if isinstance(info, ArrayInfo)]
+    driver.synchronize()
+    copies = [driver.allocate(nbytes) for _, nbytes in spans]
+    try:
+        for (address, nbytes), copy in zip(spans, copies, strict=True):
+            _copy(copy, address, nbytes)
+        yield
+        driver.synchronize()
+        for (address, nbytes), copy in zip(spans, copies, strict=True):
+            _copy(address, copy, nbytes)
+    finally:
+        driver.synchronize()
+        for copy in copies:
+            driver.free(copy)
+
+
+def _copy(target: int, source: int, nbytes: int) -> None:
+    driver.call("cuMemcpyDtoD_v2", c_void_p(target), c_void_p(source), c_size_t(nbytes))
+
+
+def cold_seconds(calls: Sequence[Call], stream: int, rounds: int, done: Call) -> list[float]:
+    """The median time of each call over rounds in which they take turns; before each, the cache is filled with other
+    memory.
+
+    done: called after each round. Raises ToolError where a call fails.
+    """
+    flushed = driver.allocate(FLUSH_BYTES)
+    events = [[(_event(), _event()) for _ in range(rounds)] for _ in calls]
+    try:
+        for call in calls:  # load the kernel outside of the timing
+            call()
+        for turn in range(rounds):
+            for call, pairs in zip(calls, events, strict=True):
+                begin, end = pairs[turn]
+                driver.call("cuMemsetD32Async", c_void_p(flushed), c_uint(turn), c_size_t(FLUSH_BYTES // 4),
+                            c_void_p(stream))  # fmt: skip
+                driver.call("cuEventRecord", begin, c_void_p(stream))
+                call()
+                driver.call("cuEventRecord", end, c_void_p(stream))
+            driver.synchronize()
+            done()
+        return [statistics.median(_seconds(*pair) for pair in pairs) for pairs in events]
+    finally:
+        for event in chain.from_iterable(chain.from_iterable(events)):
+            driver.call("cuEventDestroy_v2", event)
+        driver.free(flushed)
+
+
+def _event() -> c_void_p:
+    event = c_void_p()
+    driver.call("cuEventCreate", byref(event), c_uint(0))
+    return event
+
+
+def _seconds(begin: c_void_p, end: c_void_p) -> float:
+    passed = c_float()
+    driver.call("cuEventElapsedTime", byref(passed), begin, end)
+    if passed.value <= 0:
+        raise ToolError("a launch took no time", given=f"{passed.value} ms between two events")
+    return passed.value / 1000

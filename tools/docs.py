@@ -10,7 +10,8 @@ from pathlib import Path
 
 from examples import block_scales, tensor_copy
 from tilewright.dtypes import dtype
-from tilewright.isa.table import INSTRUCTIONS, Ptx
+from tilewright.isa.forms import Ptx
+from tilewright.isa.table import INSTRUCTIONS
 from tilewright.lang.instructions import PAGES, tables
 from tilewright.layout import Layout
 from tilewright.ptx.flow import FLOW

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from tilewright.isa import CopyAtom, MmaAtom, WgmmaAtom, mma_atom, wgmma_atom
 from tilewright.isa.atoms import ATOMS
-from tilewright.isa.table import INSTRUCTIONS, REQUIRED, Cuda, Form, Instruction
+from tilewright.isa.forms import Cuda, Form
+from tilewright.isa.table import INSTRUCTIONS, REQUIRED, Instruction
 from tilewright.lang.instructions import FORMS, instructions
 from tilewright.view import Grid, atom_grids, mma_grids, plain, svg
 from tools.size import ROOT

@@ -141,7 +141,7 @@ def bits(rank: int, ranks: int) -> Iterator[Row]:
 
 def beside_simulator(rank: int, ranks: int, np: Any, torch: Any, kernels: Any) -> Iterator[Row]:
     """Random floats: the simulator rounds in the same places, in the same order."""
-    from tilewright.kernels.one_shot import MOST_CTAS, PACKETS, one_shot
+    from tilewright.kernels.shots import MOST_CTAS, PACKETS, one_shot
 
     x = torch.randn(4096, device="cuda", dtype=torch.float32)
     parts, found = [part.cpu().numpy() for part in gathered(x)], kernels.all_reduce(x)
@@ -274,8 +274,7 @@ def one_gpu(rank: int, ranks: int) -> Iterator[Row]:
     import torch
 
     import tilewright as tw
-    from tilewright.kernels.one_shot import MOST_CTAS, PACKETS, one_shot
-    from tilewright.kernels.two_shot import SHARE, two_shot
+    from tilewright.kernels.shots import MOST_CTAS, PACKETS, SHARE, one_shot, two_shot
 
     count, words = 4, 8192
     torch.manual_seed(0)

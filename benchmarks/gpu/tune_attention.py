@@ -39,8 +39,7 @@ from tilewright.kernels.attention_backward import gradients
 from tilewright.kernels.attention_backward_calls import TILES
 from tilewright.kernels.attention_backward_rows import BackwardKind
 from tilewright.kernels.attention_decode import DecodeKind, decode
-from tilewright.kernels.attention_float8 import FLOAT8
-from tilewright.kernels.attention_forms import AttentionKind, AttentionTiles
+from tilewright.kernels.attention_forms import FLOAT8, AttentionKind, AttentionTiles
 
 ROUNDS = 6
 DECODE: Any = import_module("tilewright.kernels.attention_decode")  # the package has a function of this name

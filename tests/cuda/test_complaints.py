@@ -9,7 +9,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import T, Tx
-from tilewright.cuda.nvrtc import COMPLAINTS, Assembly, check_log
+from tilewright.cuda.nvrtc import Assembly, check_log, complaints
 from tilewright.errors import TargetError
 from tilewright.layout import mma_shared_layout, wgmma_fragment
 
@@ -152,7 +152,7 @@ def test_a_spill_is_an_error() -> None:
     assert "12 bytes stored" in str(error.value.given)
 
 
-@pytest.mark.parametrize("code", COMPLAINTS)
+@pytest.mark.parametrize("code", complaints())
 def test_every_code_has_its_remedy(code: str) -> None:
     compiled = tw.compile(two_products(), target="sm_90a")
     log = f"ptxas info    : ({code}) something in function 'multiply' in line 3"
@@ -160,5 +160,5 @@ def test_every_code_has_its_remedy(code: str) -> None:
     with pytest.raises(TargetError) as error:
         check_log(Assembly("sm_90a", b"", "\n" * 9, log), compiled.lowered, "multiply")
 
-    assert error.value.what.endswith(COMPLAINTS[code].what)
+    assert error.value.what.endswith(complaints()[code].what)
     assert error.value.hint

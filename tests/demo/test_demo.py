@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tilewright.demo import run_demo
-from tilewright.demo.picture import picture, write_png
+from tilewright.demo.steps import picture, write_png
 
 
 def test_the_demo_transposes_a_picture_and_tells_the_conflicts(

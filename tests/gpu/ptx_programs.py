@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from tests.isa.scalar_inputs import covering, operands, registers
 from tilewright import isa
 from tilewright.cuda import driver
-from tilewright.isa.forms import TYPES, value_dtype
+from tilewright.isa.forms import TYPES, Form, value_dtype
 from tilewright.isa.scalar.arithmetic import ERRORS
-from tilewright.isa.table import Bound, Form, Instruction
+from tilewright.isa.table import Bound, Instruction
 
 Array = NDArray[Any]
 ARCH = isa.arch("sm_90a")

@@ -22,7 +22,8 @@ from tests.sim.build import Lowered, at, cta, get, lane, tid
 from tilewright.dtypes import VOID, dtype
 from tilewright.ir import Expr, as_expr
 from tilewright.isa import arch, call
-from tilewright.isa.table import Bound, Operand
+from tilewright.isa.forms import Operand
+from tilewright.isa.table import Bound
 
 Array = NDArray[Any]
 ARCH = arch("sm_90a")

@@ -13,7 +13,7 @@ from tests.gpu.hardware import Array, Bench
 from tests.isa.assembling import combinations
 from tests.sim.build import Lowered, at, cta, get, tid
 from tilewright import isa
-from tilewright.isa.table import Mods
+from tilewright.isa.forms import Mods
 
 pytestmark = pytest.mark.gpu
 

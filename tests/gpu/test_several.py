@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 import tilewright as tw
-from tilewright.kernels.one_shot import MOST_CTAS, PACKETS, one_shot
-from tilewright.kernels.two_shot import two_shot
-from tilewright.kernels.two_shot_packets import PACKETS as PLACES
-from tilewright.kernels.two_shot_packets import two_shot_packets
+from tilewright.kernels.shots import MOST_CTAS, PACKETS, one_shot, two_shot, two_shot_packets
 
 pytestmark = pytest.mark.gpu
 
@@ -20,7 +17,7 @@ ROOMS: dict[str, tuple[tuple[tuple[int, ...], str], ...]] = {
     "two_shot": (
         ((RANKS, MOST_CTAS, SHARE), "uint32"), ((RANKS, MOST_CTAS, SHARE), "uint32"), ((2, MOST_CTAS, RANKS), "uint32"),
     ),
-    "two_shot_packets": (((2, RANKS, MOST_CTAS, PLACES), "uint64"),) * 2,
+    "two_shot_packets": (((2, RANKS, MOST_CTAS, PACKETS), "uint64"),) * 2,
 }  # fmt: skip
 
 

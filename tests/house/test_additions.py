@@ -17,7 +17,8 @@ from tools.size import ROOT
 
 INSTRUCTION = """
 from tilewright.isa.arch import since
-from tilewright.isa.table import ANY_LANES, Form, Meaning, Ptx, instruction, reads, writes
+from tilewright.isa.forms import Form, Meaning, Ptx, reads, writes
+from tilewright.isa.table import ANY_LANES, instruction
 
 instruction(
     "ptx.average", params=("d", "a", "b"), operands=(writes("d", "b32"), reads("a", "b32"), reads("b", "b32")),

@@ -139,7 +139,7 @@ def test_files_and_modules_that_pages_name_are_there() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("# `tilewright.isa.bind` and `ir.Buffer.dtype`, see `mbarrier.init` and `costs.py`\n", []),
+        ("# `tilewright.isa.bind` and `ir.Buffer.dtype`, see `mbarrier.init` and `acts.py`\n", []),
         ('"""`tilewright.isa.bound_again`"""\n', ["1: tilewright.isa.bound_again"]),
         ('"""An order.\n\n`machine.Machine` has it."""\n', ["3: machine.Machine"]),
         ("# as in `tilewright.profiling.costs`\n", ["1: tilewright.profiling.costs"]),
@@ -148,6 +148,6 @@ def test_files_and_modules_that_pages_name_are_there() -> None:
     ],
 )
 def test_a_name_that_is_gone_is_told_with_its_line(text: str, told: list[str]) -> None:
-    source = parse(PACKAGE / "profiling" / "costs.py", text)
+    source = parse(PACKAGE / "profiling" / "acts.py", text)
 
     assert [sentence.partition(":")[2] for sentence in missing(source)] == told

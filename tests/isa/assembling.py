@@ -10,7 +10,8 @@ from tests.isa.scalar_inputs import covering, is_scalar
 from tilewright import isa
 from tilewright.cuda.nvrtc import _nvrtc, _read
 from tilewright.dtypes import DType, dtype
-from tilewright.isa.table import CONSTRAINTS, Bound, Form, Instruction, Mods, Ptx, register_kind
+from tilewright.isa.forms import CONSTRAINTS, Form, Mods, Ptx, register_kind
+from tilewright.isa.table import Bound, Instruction
 
 KERNEL = """\
 extern "C" __global__ void k{number}(unsigned char* out, unsigned long long address, unsigned int word, double real) {{

@@ -6,7 +6,8 @@ from typing import Any
 
 from tilewright import isa
 from tilewright.ir import Call
-from tilewright.isa.table import Bound, Form, Mods
+from tilewright.isa.forms import Form, Mods
+from tilewright.isa.table import Bound
 
 
 def form_of(name: str, *args: Any, **keywords: Any) -> Bound:

@@ -12,8 +12,8 @@ from tests.isa import matrix_oracles
 from tests.isa.machines import BYTES, WINDOW
 from tests.isa.numbers import FORMATS
 from tilewright.dtypes import dtype
-from tilewright.isa.forms import ELEMENTS
-from tilewright.isa.table import BY_MASK, WHOLE_WARP, Bound, Operand
+from tilewright.isa.forms import ELEMENTS, Operand
+from tilewright.isa.table import BY_MASK, WHOLE_WARP, Bound
 
 WARPS = 3
 Array = NDArray[Any]

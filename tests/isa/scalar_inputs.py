@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.forms import TYPES
-from tilewright.isa.table import Form, Instruction, Operand
+from tilewright.isa.forms import TYPES, Form, Operand
+from tilewright.isa.table import Instruction
 
 FRACTION = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
 

@@ -12,7 +12,8 @@ from tests.isa.assembling import accepted, every_form, refused, statement, trans
 from tilewright import isa
 from tilewright.cuda.nvrtc import architectures, assemble
 from tilewright.errors import InstructionError, ToolError
-from tilewright.isa.table import Bound, Ptx
+from tilewright.isa.forms import Ptx
+from tilewright.isa.table import Bound
 
 FORMS = every_form()
 EXISTING = {arch: tuple(bound for bound in FORMS if bound.form.arch.admits(isa.arch(arch))) for arch in isa.ARCHS}

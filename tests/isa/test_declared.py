@@ -15,11 +15,7 @@ from tests.toys import cuda, ptx
 from tilewright import T, isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError
-from tilewright.isa.forms import Undefined
-from tilewright.isa.machine import Addresses
-from tilewright.isa.mbarrier import completed
-from tilewright.isa.table import (
-    INSTRUCTIONS,
+from tilewright.isa.forms import (
     Access,
     AsyncMeaning,
     Commit,
@@ -28,17 +24,20 @@ from tilewright.isa.table import (
     Effect,
     Fence,
     Form,
-    Instruction,
     Issue,
     Meaning,
     ProxyFence,
     Ptx,
     Signal,
     Sync,
+    Undefined,
     Wait,
     reads,
     writes,
 )
+from tilewright.isa.machine import Addresses
+from tilewright.isa.mbarrier import completed
+from tilewright.isa.table import INSTRUCTIONS, Instruction
 from tilewright.isa.table import instruction as declare
 
 WRITE = Access("dst", "shared", 4, write=True, proxy="async", computed=True)

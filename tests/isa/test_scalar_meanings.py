@@ -14,8 +14,8 @@ from tests.isa.oracles import SCALAR_ORACLES
 from tests.isa.scalar_inputs import covering, registers
 from tests.isa.scalar_oracles import APPROXIMATE, true_value
 from tilewright import isa
-from tilewright.isa.forms import TYPES
-from tilewright.isa.table import Form, Instruction
+from tilewright.isa.forms import TYPES, Form
+from tilewright.isa.table import Instruction
 
 ROWS = [row for row in isa.INSTRUCTIONS.values() if row.forms[0].meaning.of_lanes is not None]
 

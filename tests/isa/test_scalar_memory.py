@@ -11,8 +11,8 @@ from tests.isa.forms import executed
 from tests.isa.machines import PlainMachine
 from tests.isa.scalar_inputs import covering
 from tilewright import isa
-from tilewright.isa.forms import TYPES, value_dtype
-from tilewright.isa.table import Bound, Form, Instruction
+from tilewright.isa.forms import TYPES, Form, value_dtype
+from tilewright.isa.table import Bound, Instruction
 
 WIDTHS = {"b": 0, "u": 0, "s": 0, "f": 0}
 

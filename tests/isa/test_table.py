@@ -8,7 +8,8 @@ from tests.isa.oracles import ORACLES
 from tests.isa.test_meanings import OWN_ORACLES, WITHOUT_VALUES
 from tilewright import isa
 from tilewright.isa.declared import check_row
-from tilewright.isa.table import BY_MASK, LANES, Bound, Form, Instruction, Meaning, Ptx, reads
+from tilewright.isa.forms import Form, Meaning, Ptx, reads
+from tilewright.isa.table import BY_MASK, LANES, Bound, Instruction
 
 
 def holes(text: str) -> set[str]:

@@ -15,7 +15,8 @@ from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, SimulationError, TargetError
 from tilewright.ir import Buffer, Const, Var, row_major
-from tilewright.isa.table import Bound, Cuda, Issue, ProxyFence, Sync, Wait
+from tilewright.isa.forms import Cuda, Issue, ProxyFence, Sync, Wait
+from tilewright.isa.table import Bound
 
 ADDR = Buffer("addr", dtype("uint32"), (1,), "shared", row_major((1,)))
 

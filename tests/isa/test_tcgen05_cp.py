@@ -21,7 +21,8 @@ from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, SimulationError
 from tilewright.ir import Buffer, row_major
 from tilewright.isa import MatrixDescriptor, arrived, copied_lanes
-from tilewright.isa.table import Bound, Signal
+from tilewright.isa.forms import Signal
+from tilewright.isa.table import Bound
 
 FORMS = [bound for bound in every_form() if bound.instruction.name == "ptx.tcgen05.cp"]
 SHARED = np.random.default_rng(1).integers(0, 256, (4, 1 << 15), dtype=np.uint8)

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from tilewright import kernels
 from tilewright.errors import ArgumentError
 from tilewright.kernels import forms
-from tilewright.kernels.combine import combine
 from tilewright.kernels.forms import MatmulKind, Tiles
-from tilewright.kernels.matmul import product
+from tilewright.kernels.matmul import combine, product
 from tilewright.kernels.product_tiles import FITTED_PARTS, candidates, chosen, fitted
 from tilewright.kernels.products import After, multiplied
 

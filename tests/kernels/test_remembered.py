@@ -21,10 +21,8 @@ from tilewright.compiler import Executable
 from tilewright.cuda import driver
 from tilewright.cuda.tensors import QUICK
 from tilewright.errors import ArgumentError
-from tilewright.kernels import operators, recording
-from tilewright.kernels import recording as remembered
-from tilewright.kernels.operators import OPERATORS
-from tilewright.kernels.recording import RememberedCalls
+from tilewright.kernels import operators
+from tilewright.kernels.operators import OPERATORS, RememberedCalls
 
 recorders: list[Any] = []
 addresses = iter(range(1 << 20, 1 << 40, 1 << 16))
@@ -114,10 +112,10 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     monkeypatch.setitem(sys.modules, "torch", fake_torch())
     monkeypatch.setattr("tilewright.kernels.arrays.SEEN", [])
     monkeypatch.setattr(Executable, "cubin", b"cubin")
-    monkeypatch.setattr(remembered, "is_plain", lambda tensor: type(tensor) is Dense and tensor.numel() > 0)
-    monkeypatch.setattr(remembered, "is_watched", lambda: False)
-    monkeypatch.setattr(remembered, "reseated", lambda tensor: Dense(tensor.shape, address=tensor.address))
-    monkeypatch.setattr(remembered, "recorder", lambda: Recorder)
+    monkeypatch.setattr(operators, "is_plain", lambda tensor: type(tensor) is Dense and tensor.numel() > 0)
+    monkeypatch.setattr(operators, "is_watched", lambda: False)
+    monkeypatch.setattr(operators, "reseated", lambda tensor: Dense(tensor.shape, address=tensor.address))
+    monkeypatch.setattr(operators, "recorder", lambda: Recorder)
     monkeypatch.setattr(operators, "register", lambda name: None)
     softmax = OPERATORS["softmax"]
     monkeypatch.setitem(softmax.__dict__, "calls", RememberedCalls(softmax.direct, softmax.backward))
@@ -161,7 +159,7 @@ def test_a_remembered_call_makes_few_calls(fake: FakeDriver, monkeypatch: pytest
         texts.append(text)
         return compile(text, "<again>", "exec")
 
-    monkeypatch.setattr(remembered, "_compiled", compiled)
+    monkeypatch.setattr(operators, "_compiled", compiled)
     x = Dense((8, 64))
     kernels.softmax(x)
     before = len(fake.launches)
@@ -226,13 +224,13 @@ def test_torch_gets_the_operator_where_it_must_see_it(fake: FakeDriver, monkeypa
     assert kernels.softmax(Dense((8, 64))) == "registered"
     torch.compiler.is_dynamo_compiling = lambda: False
     torch._C._len_torch_function_stack = lambda: 1
-    monkeypatch.setattr(remembered, "is_watched", lambda: True)
+    monkeypatch.setattr(operators, "is_watched", lambda: True)
     assert kernels.softmax(Dense((8, 64))) == "registered"
     assert len(fake.launches) == 1
 
 
 def test_the_memory_is_bounded(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembered, "MOST_PLANS", 5)
+    monkeypatch.setattr(operators, "MOST_PLANS", 5)
     for rows in range(1, 20):
         kernels.softmax(Dense((rows, 64)))
         assert OPERATORS["softmax"].calls.count <= 5
@@ -249,7 +247,7 @@ def test_an_argument_that_does_not_fit_is_refused_each_time(fake: FakeDriver) ->
 
 
 def test_notes_name_a_view_by_what_it_is_a_view_of() -> None:
-    notes = recording.Notes()
+    notes = operators.Notes()
     whole = Dense((8, 64), address=0x2000)
     notes.add("a0", whole)
 
@@ -261,7 +259,7 @@ def test_notes_name_a_view_by_what_it_is_a_view_of() -> None:
 
 
 def test_what_a_call_makes_has_no_name_of_an_argument_behind_none() -> None:
-    notes = recording.Notes()
+    notes = operators.Notes()
     notes.add("a0", Dense((8, 64)))
     notes.add("a2", Dense((8, 64)))  # the second argument is None
 

@@ -6,13 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tilewright.kernels.all_gather_matmul import gathered_product
 from tilewright.kernels.forms import MatmulKind, Tiles
-from tilewright.kernels.matmul_reduce_scatter import scattered_product
-from tilewright.kernels.one_shot import MOST_CTAS, one_shot
-from tilewright.kernels.one_shot import PACKETS as PLACES
-from tilewright.kernels.two_shot import two_shot
-from tilewright.kernels.two_shot_packets import PACKETS, two_shot_packets
+from tilewright.kernels.shots import MOST_CTAS, PACKETS, one_shot, two_shot, two_shot_packets
+from tilewright.kernels.spread_matmul import gathered_product, scattered_product
 
 KINDS = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 SHARE = 64  # words
@@ -24,7 +20,7 @@ def zeros(ranks, shape, kind):
 
 def rooms(name, ranks):
     if name == "one_shot":
-        return [zeros(ranks, (2, ranks, MOST_CTAS, PLACES), np.uint64)]
+        return [zeros(ranks, (2, ranks, MOST_CTAS, PACKETS), np.uint64)]
     if name == "two_shot":
         boxes = [zeros(ranks, (ranks, MOST_CTAS, SHARE), np.uint32) for _ in range(2)]
         return [*boxes, zeros(ranks, (2, MOST_CTAS, ranks), np.uint32)]

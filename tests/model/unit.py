@@ -9,9 +9,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from tilewright.isa import since
+from tilewright.isa.forms import Access, AsyncMeaning, Form, Issue, Ptx, Signal, reads
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier import arrived
-from tilewright.isa.table import Access, AsyncMeaning, Form, Instruction, Issue, Ptx, Signal, reads
+from tilewright.isa.table import Instruction
 
 __all__ = ["UNITS"]
 

@@ -13,8 +13,8 @@ from tests.rows import in_row
 from tilewright import isa
 from tilewright.errors import InstructionError
 from tilewright.ir import Argument
-from tilewright.isa.forms import Form
-from tilewright.isa.table import Instruction, Ptx
+from tilewright.isa.forms import Form, Ptx
+from tilewright.isa.table import Instruction
 from tilewright.load import load_ptx
 from tilewright.ptx.instructions import RESULT, text_of_pattern, written
 from tilewright.ptx.text import operands

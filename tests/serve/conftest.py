@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.serve.reading import settle
+from tilewright.serve.judge import settle
 
 
 @pytest.fixture(autouse=True)

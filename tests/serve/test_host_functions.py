@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tilewright.errors import ArgumentError
-from tilewright.serve.on_cpu import load_inline
+from tilewright.serve.contest import load_inline
 
 CUDA = """
 #include <torch/extension.h>

@@ -23,8 +23,7 @@ from benchmarks.serving import CUDA
 from benchmarks.serving import TWICE as KERNEL
 from tilewright.cli.kernels import LOADS
 from tilewright.errors import ArgumentError
-from tilewright.serve.apart import Died, apart
-from tilewright.serve.confine import Walls
+from tilewright.serve.confine import Died, Walls, apart
 from tilewright.serve.judge import answer as answered
 from tilewright.serve.server import HttpDoor, by_lines, lines_of
 from tilewright.serve.submission import cases_of, evaluated, submission_of
@@ -209,7 +208,7 @@ def test_libraries_and_the_own_file_may_be_read(workers: Workers) -> None:
 
 
 def test_more_than_an_answer_may_hold_ends_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilewright.serve.apart.MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("tilewright.serve.confine.MOST_BYTES", 1 << 20)
     assert str(apart(lambda: bytes(1 << 24), seconds=5, nbytes=1 << 40, walls=True)).endswith("SIGKILL")
 
 

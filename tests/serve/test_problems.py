@@ -31,7 +31,7 @@ def custom_kernel(data):
     return data[1]
 """
 BY_LOAD_INLINE = f"""
-from tilewright.serve.on_cpu import load_inline
+from tilewright.serve.contest import load_inline
 CUDA = ['#include <torch/extension.h>', '''{CUDA}''']
 module = load_inline("rows", "", CUDA, functions=["row_sums"], extra_cuda_cflags=["-O3"])
 def custom_kernel(data):
@@ -219,7 +219,7 @@ def test_tensors_for_a_gpu_are_those_of_the_host(tmp_path: Path) -> None:
     (tmp_path / "reference.py").write_text(REFERENCE_IN_TORCH)
     (tmp_path / "submission.py").write_text("""
 from torch.utils.cpp_extension import load_inline
-assert load_inline.__module__ == "tilewright.serve.on_cpu"
+assert load_inline.__module__ == "tilewright.serve.contest"
 def custom_kernel(data):
     assert data[0].is_cuda
     return data[0].to("cuda").sum(dim=1)

@@ -14,10 +14,9 @@ import tilewright.load.triton
 from tests.load.triton_texts import text_of
 from tilewright.cli.kernels import LOADS
 from tilewright.load.triton import TritonText
-from tilewright.serve import reading
+from tilewright.serve import judge
 from tilewright.serve.confine import Walls
-from tilewright.serve.judge import answer
-from tilewright.serve.reading import settle
+from tilewright.serve.judge import answer, settle
 
 NEEDS_TRITON = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 WALLS = Walls.here()
@@ -72,7 +71,7 @@ def stand_in(place: str, const: list[str]) -> Any:
 def replaced(holder: object, name: str, value: object) -> Iterator[None]:
     """A part of the judge, from before it starts: it takes that for its own. Triton is said to be there."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(reading, "is_at_hand", lambda: True)
+        patched.setattr(judge, "is_at_hand", lambda: True)
         patched.setattr(holder, name, value)
         settle()
         yield
@@ -96,14 +95,14 @@ def test_ptx_that_is_handed_on_is_judged_by_what_it_does(reference: str, status:
      b'{"texts": [{"ptx": "", "name": "k"}], "cases": [[0, [], {"Q": "text"}]]}'],
 )  # fmt: skip
 def test_what_is_handed_on_and_is_no_kernel_is_told(forged: bytes) -> None:
-    with replaced(reading, "_texts", lambda *_: forged):
+    with replaced(judge, "_texts", lambda *_: forged):
         made, finding = judged(cases=1)
     assert (made["status"], finding["kind"]) == ("refused", "tampering")
     assert "no kernel" in finding["given"]
 
 
 def test_a_missing_triton_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "is_at_hand", lambda: False)
+    monkeypatch.setattr(judge, "is_at_hand", lambda: False)
     made, finding = judged()
     assert (made["status"], finding["message"], finding["hint"]) == (
         "refused", "Triton is not installed", "pip install triton",

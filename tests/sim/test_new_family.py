@@ -19,17 +19,13 @@ from tests.toys import ptx
 from tilewright import T
 from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS, since
-from tilewright.isa.forms import NOTHING
-from tilewright.isa.machine import Addresses, Lanes, Unit
-from tilewright.isa.mbarrier import completed
-from tilewright.isa.table import (
-    WARPGROUP,
+from tilewright.isa.forms import (
+    NOTHING,
     Access,
     AsyncMeaning,
     Commit,
     Effect,
     Form,
-    Instruction,
     Issue,
     Meaning,
     Operand,
@@ -40,6 +36,9 @@ from tilewright.isa.table import (
     reads,
     updates,
 )
+from tilewright.isa.machine import Addresses, Lanes, Unit
+from tilewright.isa.mbarrier import completed
+from tilewright.isa.table import WARPGROUP, Instruction
 
 TILE = 128 * 4  # bytes: a word for each thread of a warpgroup
 

@@ -13,20 +13,10 @@ from tests.toys import ptx
 from tilewright import T
 from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS, since
+from tilewright.isa.forms import Access, AsyncMeaning, Consults, Form, Issue, Ptx, Signal, reads
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier import completed
-from tilewright.isa.table import (
-    WHOLE_WARP,
-    Access,
-    AsyncMeaning,
-    Consults,
-    Form,
-    Instruction,
-    Issue,
-    Ptx,
-    Signal,
-    reads,
-)
+from tilewright.isa.table import WHOLE_WARP, Instruction
 
 WORDS = 4 * np.arange(32)
 

@@ -13,21 +13,9 @@ from tests.toys import ptx
 from tilewright import T
 from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS, since
+from tilewright.isa.forms import Access, AsyncMeaning, Commit, Form, Issue, Ptx, Wait, counts, reads
 from tilewright.isa.machine import Addresses, Lanes, Unit
-from tilewright.isa.table import (
-    ANY_LANES,
-    WHOLE_WARP,
-    Access,
-    AsyncMeaning,
-    Commit,
-    Form,
-    Instruction,
-    Issue,
-    Ptx,
-    Wait,
-    counts,
-    reads,
-)
+from tilewright.isa.table import ANY_LANES, WHOLE_WARP, Instruction
 
 WORDS = 4 * np.arange(32)
 

@@ -11,22 +11,23 @@ from tests.sim.tmem_kernels import give_back, line, meet, refusal, simulate, tak
 from tests.toys import ptx
 from tilewright import T
 from tilewright.isa import INSTRUCTIONS, since
-from tilewright.isa.forms import NOTHING, read_and_written
-from tilewright.isa.machine import Addresses, Lanes, Unit
-from tilewright.isa.mbarrier import arrived
-from tilewright.isa.table import (
+from tilewright.isa.forms import (
+    NOTHING,
     Access,
     AsyncMeaning,
     Commit,
     Effect,
     Form,
-    Instruction,
     Issue,
     Meaning,
     Ptx,
     Signal,
+    read_and_written,
     reads,
 )
+from tilewright.isa.machine import Addresses, Lanes, Unit
+from tilewright.isa.mbarrier import arrived
+from tilewright.isa.table import Instruction
 
 
 def cells(unit: Unit, taddr: Lanes, value: Lanes) -> dict[str, Addresses]:

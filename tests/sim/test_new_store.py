@@ -12,20 +12,8 @@ from tests.toys import ptx
 from tilewright import T
 from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS, since
-from tilewright.isa.forms import NOTHING
-from tilewright.isa.table import (
-    Access,
-    AsyncMeaning,
-    Commit,
-    Effect,
-    Form,
-    Instruction,
-    Issue,
-    Operand,
-    Ptx,
-    Wait,
-    reads,
-)
+from tilewright.isa.forms import NOTHING, Access, AsyncMeaning, Commit, Effect, Form, Issue, Operand, Ptx, Wait, reads
+from tilewright.isa.table import Instruction
 
 
 def row(name: str, operands: tuple[Operand, ...], *effects: Effect, moves: bool = False) -> Instruction:

@@ -13,7 +13,8 @@ from tests.sim.build import Lowered, at, cta, get, lane, tid, warp
 from tilewright.dtypes import DType, dtype
 from tilewright.ir import Expr, Var, as_expr, cast
 from tilewright.isa import call
-from tilewright.isa.table import INSTRUCTIONS, REQUIRED, Form, Instruction, Operand
+from tilewright.isa.forms import Form, Operand
+from tilewright.isa.table import INSTRUCTIONS, REQUIRED, Instruction
 from tilewright.sim import CHECKS
 
 THREADS, CTAS, NUMBER = 64, 2, 5

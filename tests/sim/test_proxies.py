@@ -16,8 +16,9 @@ from tests.sim.tmem_kernels import give_back, meet, simulate, take
 from tests.toys import ptx
 from tilewright import T
 from tilewright.isa import INSTRUCTIONS
+from tilewright.isa.forms import Access, reads
 from tilewright.isa.machine import Addresses, Lanes, Unit
-from tilewright.isa.table import Access, Instruction, reads
+from tilewright.isa.table import Instruction
 
 
 def places(unit: Unit, taddr: Lanes, value: Lanes, word: Lanes) -> dict[str, Addresses]:

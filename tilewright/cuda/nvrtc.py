@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,7 @@ from typing import NamedTuple
 from tilewright.errors import Span, TargetError, ToolError, choices
 from tilewright.ir import Kernel
 from tilewright.isa import ARCHS, calls_in
+from tilewright.records import read_tables
 
 # Messages of ptxas about kernels whose operations hold registers, though it assembles them.
 
@@ -31,48 +33,12 @@ class Complaint(NamedTuple):
     hint: str
 
 
-COMPLAINTS = {
-    "C7508": Complaint(
-        "setmaxnreg is ignored: the registers at entry are not known",
-        "a kernel that says how many CTAs a multiprocessor runs at least",
-        'T.attr({"min_blocks": 1})',
-    ),
-    "C7511": Complaint(
-        "products run one after the other: their registers do not fit",
-        "accumulators, A in registers and all else in at most 255 registers of a thread",
-        "fewer columns or rows for each warpgroup, or one more warpgroup",
-    ),
-    "C7512": Complaint(
-        "products run one after the other: registers of the whole function do not fit",
-        "accumulators, A in registers and all else in at most 255 registers of a thread",
-        "fewer columns or rows for each warpgroup, or one more warpgroup",
-    ),
-    "C7513": Complaint(
-        "products run one after the other: A in registers changes while a product may read it",
-        "registers of A that nothing writes between a product and the wait for it",
-        "T.ptx.wgmma.wait_group(0) before A changes, or two A in turns",
-    ),
-    "C7514": Complaint(
-        "products run one after the other: something else reads their accumulators on the way",
-        "accumulators that nothing but products reads between a fence and the wait, in one turn of a loop",
-        "T.ptx.wgmma.commit_group() and T.ptx.wgmma.wait_group(0) before the use and before the loop's body ends",
-    ),
-    "C7515": Complaint(
-        "products run one after the other: something else defines their accumulators on the way",
-        "accumulators that nothing but products writes between a fence and the wait",
-        "the assignment before the fence, or scaleD=False (accum=False) on the first product instead of zeros",
-    ),
-    "C7517": Complaint(
-        "a wait is put in: accumulators are used before the kernel waits for them",
-        "uses after a wait that covers their group; a fence before the first product on each accumulator",
-        "T.ptx.wgmma.wait_group(0) before the use, or T.ptx.wgmma.fence() before each accumulator's first product",
-    ),
-    "C7519": Complaint(
-        "a fence is put in: registers were used since the last one",
-        "a fence between other uses of accumulators and the next product",
-        "T.ptx.wgmma.fence() before the product",
-    ),
-}
+@cache
+def complaints() -> Mapping[str, Complaint]:
+    """What we know of, by the code, read once ptxas has a message."""
+    return {code: Complaint(**row) for code, row in read_tables(__file__, "complaints.toml").items()}
+
+
 LOSS = "Performance Loss"
 OTHER = Complaint(
     "ptxas changes the order of products, or ignores setmaxnreg",
@@ -89,7 +55,7 @@ def check_log(assembly: Assembly, kernel: Kernel, entry: str) -> None:
     calls = [(bound, stmt.at) for stmt, bound in calls_in(kernel.body)]
     issues = [(bound.mnemonic, at) for bound, at in calls if bound.form.issue and bound.form.issue.fenced]
     for code, text in re.findall(CODE, assembly.log):
-        complaint = COMPLAINTS.get(code, OTHER if LOSS in text else None)
+        complaint = complaints().get(code, OTHER if LOSS in text else None)
         if complaint is not None:
             at = _line_of(assembly.ptx, text, issues) or kernel.at
             message = f"ptxas {code}:{text.rstrip()}"
@@ -104,7 +70,7 @@ def check_log(assembly: Assembly, kernel: Kernel, entry: str) -> None:
             f"{kernel.name}: registers are spilled to memory",
             given=f"{resources.spill_store_bytes} bytes stored, {resources.spill_load_bytes} loaded by each thread",
             allowed="none in a kernel with products that hold registers",
-            hint=COMPLAINTS["C7511"].hint,
+            hint=complaints()["C7511"].hint,
             at=issues[0][1] or kernel.at,
         )
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.explain.finding import Way, advised, between, insert, instruction, operand, place_of, replaced
 from tilewright.isa import INSTRUCTIONS
+from tilewright.records import read_tables
 from tilewright.terms import (
     NO_BARRIER,
     OURS,
@@ -232,8 +234,7 @@ if TYPE_CHECKING:
     Ints: TypeAlias = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleRule:
+class ScheduleRule(NamedTuple):
     """what: who breaks it does that, with the fields of one finding. allowed, hint: instead."""
 
     what: str
@@ -242,86 +243,16 @@ class ScheduleRule:
     kind: str = "races"
 
 
-_KNOWN = "an operation after that one is known to be complete"
-RULES: Mapping[str, ScheduleRule] = {
-    "by turns": ScheduleRule(
-        "{}: a warp {} at the cluster's barrier", "one arrive and one wait, by turns", None, "divergence"
-    ),
-    "no barrier": ScheduleRule("{}: there is no barrier {}", "0..15", None, "divergence"),
-    "whole warps": ScheduleRule(
-        "{}: barrier {} is for a whole number of warps", "one positive multiple of 32", None, "divergence"
-    ),
-    "two counts": ScheduleRule(
-        "{}: barrier {} is expected by two counts", "the same count everywhere", None, "divergence"
-    ),
-    "too many": ScheduleRule("{}: more threads than barrier {} is for", "{} threads", None, "divergence"),
-    "lanes apart": ScheduleRule(
-        "{}: lanes of a warp name different numbers", "{} for the whole warp", None, "divergence"
-    ),
-    "part of a warp": ScheduleRule(
-        "divergence: a warp meets without all of its lanes", "all lanes of the warp", None, "divergence"
-    ),
-    "barrier reused": ScheduleRule(
-        "barrier {} is used again by a warp that cannot know that its last meeting is over",
-        "an arrival after a thread that has waited there: it may be counted in that meeting else",
-        "a barrier of another number, or a count of all threads that meet",
-    ),
-    "ends between": ScheduleRule(
-        "a warp ends that has arrived at the cluster's barrier and not waited there",
-        "one arrive and one wait, by turns",
-    ),
-    "initialised twice": ScheduleRule(
-        "{} is initialised again, and was not ended before",
-        "mbarrier.init once, or mbarrier.inval before it",
-        "one m-barrier for all turns, as phases follow each other; or mbarrier.inval before",
-    ),
-    "uninitialised": ScheduleRule(
-        "{} {}, which may not have been initialised",
-        "{} after a meeting with the thread of mbarrier.init",
-    ),
-    "uninitialised far": ScheduleRule(
-        "{} {} of another CTA, which may not have initialised it",
-        "{} after the CTAs have met behind mbarrier.init",
-    ),
-    "ended early": ScheduleRule(
-        "{} is ended while a thread may still wait there",
-        "mbarrier.inval after all threads that use the m-barrier have met",
-    ),
-    "no data": ScheduleRule(
-        "{} {} {}, which is an m-barrier",
-        "mbarrier instructions, until mbarrier.inval has ended it",
-        told("{} by one thread before it, after the last use", call("ptx.mbarrier.inval", ...)),
-    ),
-    "early arrival": ScheduleRule(
-        "an arrival at {} for its next phase, and nobody has seen the last one over",
-        "as many arrivals as mbarrier.init counts, then a wait, then those for the next phase",
-    ),
-    "cta ended": ScheduleRule(
-        "the shared memory of another CTA is touched, which may have ended by then",
-        "a CTA that ends after all that others do in its shared memory",
-        told("{} before the end of the kernel", barrier("cluster")),
-    ),
-    "cta not begun": ScheduleRule(
-        "the shared memory of another CTA is touched, which may not have begun by then",
-        "an access after the CTAs of the cluster have met, as all of them have begun then",
-    ),
-    "constant written": ScheduleRule(
-        "{}",
-        "reads through the cache of constants of what nobody writes while the kernel runs",
-        "no __ldg, and no __restrict__ or const for an array that is written too",
-    ),
-    "unfenced": ScheduleRule("{} {}", "reads of an asynchronous unit after a proxy fence that comes after the stores"),
-    "early operation": ScheduleRule("{} {} {}, which {} may still not have {}", _KNOWN),
-    "early tmem": ScheduleRule("{} touches tensor memory that {} may still not have {}", _KNOWN),
-    "freed early": ScheduleRule(
-        "tensor memory is given back that {} may still not have {}",
-        "dealloc after everyone has waited for their operations, and met",
-    ),
-    "early use": ScheduleRule(
-        "{} is used while {} may not have {} it", "registers after the warp has waited for its loads"
-    ),
-    "early access": ScheduleRule("{} {} {} that {} may still be {}", "{} after that {} is known to be complete"),
-}
+_TERMS = {"no data": call("ptx.mbarrier.inval", ...), "cta ended": barrier("cluster")}
+"""What fills the hole in the hint of a rule."""
+
+
+@cache
+def schedule_rules() -> Mapping[str, ScheduleRule]:
+    """The rules by name, read once one of them is broken."""
+    rules = {name: ScheduleRule(**row) for name, row in read_tables(__file__, "schedule_rules.toml").items()}
+    hints = {name: told(rules[name].hint or "", term) for name, term in _TERMS.items()}
+    return {name: rule._replace(hint=hints.get(name, rule.hint)) for name, rule in rules.items()}
 
 
 def broken(
@@ -336,7 +267,7 @@ def broken(
     """The finding. facts: ``given`` among them, else it is who. instead: the fields of what is allowed. hint: in place
     of the rule's.
     """
-    row, shown = RULES[rule], facts.pop("given", None)
+    row, shown = schedule_rules()[rule], facts.pop("given", None)
     facts = {name: fact for name, fact in facts.items() if fact is not None} | ({"threads": (who,)} if who else {})
     return SimulationError(
         told(row.what, *fields),

@@ -30,20 +30,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "SPACES",
-    "Buffer",
-    "Region",
-    "Span1D",
-    "as_index",
-    "owed_of_row",
-    "reached",
-    "reader",
-    "row_major",
-    "spread",
-    "step_of",
-    "whole_indices",
-    "writer",
-]
+    "SPACES", "Buffer", "Region", "Span1D", "as_index", "owed_of_row", "reached", "reader", "row_major", "spread",
+    "step_of", "whole_indices", "writer",
+]  # fmt: skip
 
 # What stands in the brackets of a buffer: ``...``, None and steps, as regions of views have them.
 

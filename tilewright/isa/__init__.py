@@ -30,6 +30,7 @@ from tilewright.isa.atoms import *  # noqa: F403
 from tilewright.isa.boxes import *  # noqa: F403
 from tilewright.isa.calls import *  # noqa: F403
 from tilewright.isa.descriptors import *  # noqa: F403
+from tilewright.isa.forms import *  # noqa: F403
 from tilewright.isa.machine import *  # noqa: F403
 from tilewright.isa.mbarrier import *  # noqa: F403
 from tilewright.isa.mma import *  # noqa: F403

@@ -22,9 +22,9 @@ from tilewright.dtypes import BOOL, INT32, DType, dtype
 from tilewright.ir import Binary, Call, Cast, Expr, Reinterpret
 from tilewright.isa.arch import Arch, Requirement, since, suffixed
 from tilewright.isa.calls import bind, spelled
-from tilewright.isa.forms import NARROW, TYPES, register_kind
+from tilewright.isa.forms import NARROW, TYPES, Cuda, Form, Meaning, Mods, reads, register_kind
 from tilewright.isa.machine import Lanes
-from tilewright.isa.table import Cuda, Form, Instruction, Meaning, Mods, instruction, reads, single
+from tilewright.isa.table import Instruction, instruction, single
 
 # Fused multiply-add: a * b + c with one rounding.
 #

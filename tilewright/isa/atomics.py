@@ -17,7 +17,22 @@ import numpy as np
 
 from tilewright.dtypes import VOID, dtype
 from tilewright.isa.arch import since
-from tilewright.isa.forms import TYPES, WORDS, Count, read_and_written
+from tilewright.isa.forms import (
+    TYPES,
+    WORDS,
+    Access,
+    Count,
+    Cuda,
+    Form,
+    Meaning,
+    Operand,
+    Ptx,
+    Spellings,
+    read_and_written,
+    reads,
+    spoken,
+    writes,
+)
 from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.places import (
     EVERYWHERE,
@@ -34,20 +49,7 @@ from tilewright.isa.scalar.floats import arithmetic, extreme
 from tilewright.isa.scalar.memory import CACHES, element_bytes, load, store, value_word
 from tilewright.isa.scalar.memory import nbytes as vector_bytes
 from tilewright.isa.scalar.rows import words
-from tilewright.isa.table import (
-    REQUIRED,
-    Access,
-    Cuda,
-    Form,
-    Meaning,
-    Operand,
-    Ptx,
-    Spellings,
-    instruction,
-    reads,
-    spoken,
-    writes,
-)
+from tilewright.isa.table import REQUIRED, instruction
 
 SOURCE = 'CUDA C++ Programming Guide, "Atomic Functions"'
 

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, choices
 from tilewright.isa.arch import Requirement
-from tilewright.isa.forms import ELEMENTS
+from tilewright.isa.forms import ELEMENTS, Form, Mods
 from tilewright.isa.mma import MMA, mma_fragment, mma_shape
-from tilewright.isa.table import Form, Instruction, Mods, public
+from tilewright.isa.table import Instruction, public
 from tilewright.layout import Iter, TileLayout, laneid, m
 
 __all__ = [

@@ -23,18 +23,13 @@ from tilewright.dtypes import BOOL, HANDLE, INT32, INT64, DType, dtype
 from tilewright.errors import InstructionError, choices
 from tilewright.ir.convert import converted
 from tilewright.isa.declared import check_links
-from tilewright.isa.forms import register_word
+from tilewright.isa.forms import CONSTRAINTS, Form, Operand, Ptx, Spellings, register_word
 from tilewright.isa.places import ADDRESS, as_bits, as_register, integer_dtype, register_types
 from tilewright.isa.table import (
-    CONSTRAINTS,
     INSTRUCTIONS,
     REQUIRED,
     Bound,
-    Form,
     Instruction,
-    Operand,
-    Ptx,
-    Spellings,
     lookup,
     misused,
     no_form,

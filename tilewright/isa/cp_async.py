@@ -19,16 +19,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.isa.arch import since
-from tilewright.isa.forms import read_and_written
-from tilewright.isa.machine import Addresses, Lanes, Unit
-from tilewright.isa.mbarrier import arrived
-from tilewright.isa.places import constant
-from tilewright.isa.table import (
+from tilewright.isa.forms import (
     GIVEN,
     LEFT_OUT,
     Access,
     AsyncMeaning,
-    Bound,
     Commit,
     Form,
     Issue,
@@ -37,10 +32,13 @@ from tilewright.isa.table import (
     Spellings,
     Wait,
     counts,
-    instruction,
+    read_and_written,
     reads,
-    single,
 )
+from tilewright.isa.machine import Addresses, Lanes, Unit
+from tilewright.isa.mbarrier import arrived
+from tilewright.isa.places import constant
+from tilewright.isa.table import Bound, instruction, single
 
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 GROUP = "cp.async"

@@ -55,23 +55,9 @@ from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, choices
 from tilewright.ir import Argument, const_value
 from tilewright.isa.arch import since
+from tilewright.isa.forms import Cuda, Form, Meaning, Mods, Operand, Spellings, counts, reads, updates, writes
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import (
-    REQUIRED,
-    Bound,
-    Cuda,
-    Form,
-    Meaning,
-    Mods,
-    Operand,
-    Spellings,
-    counts,
-    instruction,
-    reads,
-    single,
-    updates,
-    writes,
-)
+from tilewright.isa.table import REQUIRED, Bound, instruction, single
 from tilewright.layout import SwizzleMode
 
 __all__ = [

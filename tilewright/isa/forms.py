@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from tilewright.isa.machine import Addresses, Lanes
     from tilewright.isa.mma import Accumulator, MatrixProduct
 
+__all__ = [
+    "CONSTRAINTS", "FILL", "GIVEN", "KEEPING", "KINDS", "LAST_USE", "LEFT_OUT", "RUNS_ON", "SPACE_KINDS", "USE",
+    "Access", "AsyncMeaning", "Commit", "Consults", "Count", "Cuda", "Effect", "Fence", "Form", "Issue", "Keeps",
+    "Meaning", "Mods", "Operand", "OperandKind", "ProxyFence", "Ptx", "RegisterFence", "Signal", "Spellings", "Sync",
+    "Unlisted", "Wait", "counts", "may_lack", "reads", "register_kind", "spoken", "updates", "writes",
+]  # fmt: skip
+
 
 # PTX's words for types: how wide a register of the type is, and which numbers its bits are.
 #

@@ -15,21 +15,10 @@ from numpy.typing import NDArray
 
 from tilewright.isa.arch import Requirement, since, suffixed
 from tilewright.isa.atoms import ATOMS, copy_atom
+from tilewright.isa.forms import Access, Form, Meaning, Mods, Ptx, Spellings, reads, writes
 from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.places import OWN
-from tilewright.isa.table import (
-    WHOLE_WARP,
-    Access,
-    Form,
-    Meaning,
-    Mods,
-    Ptx,
-    Spellings,
-    instruction,
-    reads,
-    single,
-    writes,
-)
+from tilewright.isa.table import WHOLE_WARP, instruction, single
 
 NUM: Spellings = {1: ".x1", 2: ".x2", 4: ".x4"}
 TRANS: Spellings = {False: "", True: ".trans"}

@@ -21,14 +21,10 @@ from tilewright.dtypes import BOOL, VOID, dtype
 from tilewright.errors import InstructionError
 from tilewright.ir import const_value
 from tilewright.isa.arch import since
-from tilewright.isa.forms import read_and_written
-from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.places import OWN
-from tilewright.isa.table import (
+from tilewright.isa.forms import (
     GIVEN,
     LEFT_OUT,
     Access,
-    Bound,
     Form,
     Meaning,
     Mods,
@@ -38,10 +34,12 @@ from tilewright.isa.table import (
     Spellings,
     Sync,
     counts,
-    instruction,
+    read_and_written,
     reads,
-    single,
 )
+from tilewright.isa.machine import Lanes, Machine
+from tilewright.isa.places import OWN
+from tilewright.isa.table import Bound, instruction, single
 from tilewright.terms import Operand as OperandTerm
 from tilewright.terms import Term, call, told
 

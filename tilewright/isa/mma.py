@@ -22,25 +22,10 @@ from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, choices
 from tilewright.ir import Argument
 from tilewright.isa.arch import Requirement, since, suffixed
-from tilewright.isa.forms import ELEMENTS
+from tilewright.isa.forms import ELEMENTS, Form, Meaning, Mods, Ptx, Spellings, Unlisted, reads, spoken, writes
 from tilewright.isa.machine import Lanes
 from tilewright.isa.scalar.floats import arithmetic
-from tilewright.isa.table import (
-    WHOLE_WARP,
-    Bound,
-    Form,
-    Instruction,
-    Meaning,
-    Mods,
-    Ptx,
-    Spellings,
-    Unlisted,
-    instruction,
-    reads,
-    single,
-    spoken,
-    writes,
-)
+from tilewright.isa.table import WHOLE_WARP, Bound, Instruction, instruction, single
 from tilewright.layout import S, TileLayout, laneid, mma_fragment_layout
 from tilewright.records import replace
 

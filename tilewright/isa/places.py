@@ -11,8 +11,8 @@ from tilewright.dtypes import BOOL, HANDLE, INT32, INT64, DType, dtype
 from tilewright.errors import InstructionError
 from tilewright.ir import AddressOf, Argument, Const, Expr, Load, Reinterpret, as_expr, cast, const_value
 from tilewright.isa.arch import ARCHS, Requirement, since
-from tilewright.isa.forms import TYPES
-from tilewright.isa.table import KINDS, Bound, Instruction, Mods, Operand, Spellings
+from tilewright.isa.forms import KINDS, TYPES, Mods, Operand, Spellings
+from tilewright.isa.table import Bound, Instruction
 
 # Constants that instructions get as operands: which of them fit.
 

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError
 from tilewright.isa.arch import since
+from tilewright.isa.forms import Cuda, Form, Meaning, reads
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import REQUIRED, Bound, Cuda, Form, Meaning, instruction, reads, single
+from tilewright.isa.table import REQUIRED, Bound, instruction, single
 from tilewright.terms import Term, symbol, told
 
 MOST_ARGUMENTS = 32

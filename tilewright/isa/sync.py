@@ -12,14 +12,9 @@ import numpy as np
 
 from tilewright.dtypes import BOOL, dtype
 from tilewright.isa.arch import only, since, suffixed
-from tilewright.isa.machine import Addresses, Lanes, Machine, Memory, Unit, access_of_unit, in_ctas
-from tilewright.isa.mbarrier import completed
-from tilewright.isa.places import constant, sem_of
-from tilewright.isa.table import (
-    BY_MASK,
+from tilewright.isa.forms import (
     GIVEN,
     LEFT_OUT,
-    WHOLE_WARP,
     Access,
     AsyncMeaning,
     Cuda,
@@ -32,10 +27,12 @@ from tilewright.isa.table import (
     Signal,
     Sync,
     counts,
-    instruction,
     reads,
-    single,
 )
+from tilewright.isa.machine import Addresses, Lanes, Machine, Memory, Unit, access_of_unit, in_ctas
+from tilewright.isa.mbarrier import completed
+from tilewright.isa.places import constant, sem_of
+from tilewright.isa.table import BY_MASK, WHOLE_WARP, instruction, single
 
 GUIDE = 'CUDA C++ Programming Guide, "Synchronization Functions"'
 BAR = 'PTX ISA, "Parallel Synchronization and Communication Instructions: bar, barrier"'

@@ -15,16 +15,9 @@ from numpy.typing import NDArray
 
 from tilewright.isa.arch import only, suffixed
 from tilewright.isa.descriptors import InstructionDescriptor, descriptor_addresses, descriptor_trouble
-from tilewright.isa.forms import read_and_written
-from tilewright.isa.ldmatrix import FOUR_BITS, SIX_BITS, UNPACK, VALID, Unpack
-from tilewright.isa.machine import Addresses, Lanes, Machine, Unit, access_of_unit, in_ctas, in_pairs
-from tilewright.isa.mbarrier import arrived
-from tilewright.isa.places import constant
-from tilewright.isa.table import (
+from tilewright.isa.forms import (
     GIVEN,
     LEFT_OUT,
-    REQUIRED,
-    WHOLE_WARP,
     Access,
     AsyncMeaning,
     Commit,
@@ -38,11 +31,15 @@ from tilewright.isa.table import (
     Spellings,
     Wait,
     counts,
-    instruction,
+    read_and_written,
     reads,
-    single,
     writes,
 )
+from tilewright.isa.ldmatrix import FOUR_BITS, SIX_BITS, UNPACK, VALID, Unpack
+from tilewright.isa.machine import Addresses, Lanes, Machine, Unit, access_of_unit, in_ctas, in_pairs
+from tilewright.isa.mbarrier import arrived
+from tilewright.isa.places import constant
+from tilewright.isa.table import REQUIRED, WHOLE_WARP, instruction, single
 
 __all__ = [
     "COPY_SHAPES", "CTA_GROUP", "EVERY_LANE", "EXPAND", "PATHS", "PLACE", "TMEM_ARCHS", "TMEM_COLUMNS", "TMEM_LANES",

@@ -53,14 +53,11 @@ from tilewright.isa.descriptors import (
     descriptor_trouble,
     product_descriptor,
 )
-from tilewright.isa.forms import WORDS
-from tilewright.isa.machine import Addresses, Lanes, Unit, access_of_unit, in_pairs
-from tilewright.isa.mma import LISTED, WHOLE, numbers, spread, unlisted_codes
-from tilewright.isa.table import (
+from tilewright.isa.forms import (
     GIVEN,
     KEEPING,
     LEFT_OUT,
-    REQUIRED,
+    WORDS,
     Access,
     AsyncMeaning,
     Form,
@@ -72,9 +69,11 @@ from tilewright.isa.table import (
     Spellings,
     Unlisted,
     counts,
-    instruction,
     reads,
 )
+from tilewright.isa.machine import Addresses, Lanes, Unit, access_of_unit, in_pairs
+from tilewright.isa.mma import LISTED, WHOLE, numbers, spread, unlisted_codes
+from tilewright.isa.table import REQUIRED, instruction
 from tilewright.isa.tcgen05 import CTA_GROUP, EVERY_LANE, EXPAND, SOURCE, TMEM_ARCHS, DataPath, path_of
 from tilewright.isa.wgmma import rounded_sum
 

@@ -30,14 +30,9 @@ from tilewright.isa.arch import Requirement, only, since, suffixed
 from tilewright.isa.atomics import OPERATIONS
 from tilewright.isa.boxes import Boxes, BoxRequest, boxes_of, pixels_of, rows_of
 from tilewright.isa.cp_async import HINTS, Hint, check_pending
-from tilewright.isa.forms import read_and_written
-from tilewright.isa.machine import Addresses, Lanes, Machine, Memory, Unit, access_of_unit, combined_by_unit, in_ctas
-from tilewright.isa.mbarrier import completed
-from tilewright.isa.places import nbytes
-from tilewright.isa.table import (
+from tilewright.isa.forms import (
     GIVEN,
     LEFT_OUT,
-    REQUIRED,
     Access,
     AsyncMeaning,
     Commit,
@@ -54,12 +49,15 @@ from tilewright.isa.table import (
     Spellings,
     Wait,
     counts,
-    instruction,
     may_lack,
+    read_and_written,
     reads,
-    single,
     spoken,
 )
+from tilewright.isa.machine import Addresses, Lanes, Machine, Memory, Unit, access_of_unit, combined_by_unit, in_ctas
+from tilewright.isa.mbarrier import completed
+from tilewright.isa.places import nbytes
+from tilewright.isa.table import REQUIRED, instruction, single
 from tilewright.isa.tcgen05 import TMEM_ARCHS
 
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'

@@ -15,25 +15,12 @@ from numpy.typing import NDArray
 
 from tilewright.dtypes import BOOL, dtype
 from tilewright.isa.arch import since, suffixed
+from tilewright.isa.forms import Cuda, Form, Meaning, Operand, Ptx, Spellings, counts, reads
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.places import constant
 from tilewright.isa.scalar.floats import extreme
 from tilewright.isa.scalar.rows import flag, predicate_pattern, words
-from tilewright.isa.table import (
-    ALL_LANES,
-    BY_MASK,
-    REQUIRED,
-    Cuda,
-    Form,
-    Meaning,
-    Operand,
-    Ptx,
-    Spellings,
-    counts,
-    instruction,
-    reads,
-    single,
-)
+from tilewright.isa.table import ALL_LANES, BY_MASK, REQUIRED, instruction, single
 
 __all__ = [
     "activemask", "all_of", "any_of", "ballot", "elect", "of_lanes", "voters",

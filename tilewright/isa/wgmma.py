@@ -29,17 +29,11 @@ from tilewright.errors import InstructionError, choices
 from tilewright.isa.arch import only
 from tilewright.isa.atoms import Atom
 from tilewright.isa.descriptors import descriptor_addresses, descriptor_trouble
-from tilewright.isa.machine import Addresses, Lanes, Unit, access_of_unit, first_of
-from tilewright.isa.mma import SPARSE_PLACES, WHOLE, Accumulator, Floats, Spots, codes, spread, unlisted_codes, widened
-from tilewright.isa.table import (
-    REQUIRED,
-    WARPGROUP,
-    WHOLE_WARP,
+from tilewright.isa.forms import (
     AsyncMeaning,
     Commit,
     Cuda,
     Form,
-    Instruction,
     Issue,
     Meaning,
     Mods,
@@ -50,13 +44,12 @@ from tilewright.isa.table import (
     Unlisted,
     Wait,
     counts,
-    instruction,
-    lookup,
-    public,
     reads,
-    single,
     updates,
 )
+from tilewright.isa.machine import Addresses, Lanes, Unit, access_of_unit, first_of
+from tilewright.isa.mma import SPARSE_PLACES, WHOLE, Accumulator, Floats, Spots, codes, spread, unlisted_codes, widened
+from tilewright.isa.table import REQUIRED, WARPGROUP, WHOLE_WARP, Instruction, instruction, lookup, public, single
 from tilewright.layout import TileLayout, wgmma_fragment
 
 __all__ = [

@@ -4,10 +4,9 @@
 
     y = kernels.softmax(x)  # on the GPU of x; of NumPy on the simulator
 
-Read `rows` (how rows are distributed to threads), `softmax` (the smallest kernel with a gradient), `online` (which it
-shares with cross entropy), then any other; `operators` registers a kernel with torch, `recording` makes a call
-like one before cheap, `arrays` handles the arrays of the libraries. Of several GPUs: `one_shot`,
-`two_shot`, then `copiers` and `all_gather_matmul` beside `matmul`; `several` has their calls.
+Read `rows` (how rows are distributed to threads), `softmax` (the smallest kernel with a gradient), then any
+other; `operators` registers a kernel with torch, and makes a call like one before cheap, `arrays` handles the arrays of
+the libraries. Of several GPUs: `shots`, then `spread_matmul` beside `matmul`; `several` has their calls.
 """
 
 from tilewright.kernels.add_rms_norm import add_rms_norm
@@ -26,23 +25,7 @@ from tilewright.kernels.sums import column_sum, row_argmax, row_sum
 from tilewright.kernels.transpose import transpose
 
 __all__ = [
-    "add_rms_norm",
-    "all_gather_matmul",
-    "all_reduce",
-    "attention",
-    "attention_backward",
-    "attention_decode",
-    "column_sum",
-    "cross_entropy",
-    "layer_norm",
-    "matmul",
-    "matmul_reduce_scatter",
-    "quantize",
-    "rms_norm",
-    "row_argmax",
-    "row_sum",
-    "sdpa",
-    "silu_mul",
-    "softmax",
-    "transpose",
-]
+    "add_rms_norm", "all_gather_matmul", "all_reduce", "attention", "attention_backward", "attention_decode",
+    "column_sum", "cross_entropy", "layer_norm", "matmul", "matmul_reduce_scatter", "quantize", "rms_norm",
+    "row_argmax", "row_sum", "sdpa", "silu_mul", "softmax", "transpose",
+]  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 
 import tilewright as tw
 from tilewright.kernels.attention_forms import packed_sequence
+from tilewright.kernels.forms import strided
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, tid_in_wg, tx, wgmma_fragment
 
@@ -42,12 +43,7 @@ class BackwardKind:
 
     def array(self, pointer: Any, batch: Any, heads: Any, rows: Any, columns: Any) -> Any:
         """An argument whose rows begin at multiples of 16 bytes."""
-        steps = [T.int64() for _ in range(3)]
-        shape = (1 if self.packed else batch, heads, rows, columns)
-        view = T.match_buffer(pointer, shape, self.kind, strides=(*steps, 1))
-        for step in steps:
-            T.assume(step % 8 == 0)
-        return view
+        return strided(pointer, (1 if self.packed else batch, heads, rows, columns), self.kind)
 
     def result(self, pointer: Any, batch: Any, heads: Any, rows: Any, columns: Any) -> Any:
         """A result, without gaps."""

@@ -14,6 +14,7 @@ from typing import Any
 import tilewright as tw
 from tilewright.kernels.attention_backward_rows import LOG2E
 from tilewright.kernels.attention_forms import ROW, leave, multiply
+from tilewright.kernels.forms import strided
 from tilewright.lang import T, Tx
 from tilewright.layout import wgmma_fragment
 
@@ -35,14 +36,6 @@ class BiasKind:
     first: bool = False
     last: bool = False
     softcap: bool = False
-
-    def array(self, pointer: Any, extents: tuple[Any, ...]) -> Any:
-        """An argument whose rows begin at multiples of 16 bytes. `Any`: values of the language."""
-        steps = [T.int64() for _ in range(3)]
-        view = T.match_buffer(pointer, extents, self.kind, strides=(*steps, 1))
-        for step in steps:
-            T.assume(step % 8 == 0)
-        return view
 
     def span(self, dimension: int, place: Any, many: Any) -> tuple[Any, Any]:
         """Which of so many a CTA goes through: its own, or all."""
@@ -152,8 +145,8 @@ def of_bias(form: BiasKind) -> tw.Executable:
                           high: T.int32):  # fmt: skip
         batch, heads, heads_kv, m, n, d, d_v, padded = [T.int32() for _ in range(8)]
         shared = [T.int32() for _ in "bhmn"]
-        Q, DO = form.array(q, (batch, heads, m, d)), form.array(do, (batch, heads, m, d_v))
-        K, V = form.array(k, (batch, heads_kv, n, d)), form.array(v, (batch, heads_kv, n, d_v))
+        Q, DO = [strided(x, (batch, heads, m, wide), form.kind) for x, wide in ((q, d), (do, d_v))]
+        K, V = [strided(x, (batch, heads_kv, n, wide), form.kind) for x, wide in ((k, d), (v, d_v))]
         LSE, DELTA = [T.match_buffer(x, (batch, heads, padded), "float32") for x in (lse, delta)]
         BIAS = T.match_buffer(bias, (batch, heads, m, n), form.bias, strides=tuple(T.int64() for _ in "bhmn"))
         OUT = T.match_buffer(out, tuple(shared), form.bias)

@@ -31,8 +31,15 @@ from tilewright.kernels.attention_arrays import (
     window_of,
 )  # fmt: skip
 from tilewright.kernels.attention_backward_calls import BACKWARD, OF_BIAS
-from tilewright.kernels.attention_float8 import FLOAT8, TURNED_KEYS, turn, turned_start
-from tilewright.kernels.attention_forms import AttentionKind, AttentionTiles, slot_of
+from tilewright.kernels.attention_forms import (
+    FLOAT8,
+    TURNED_KEYS,
+    AttentionKind,
+    AttentionTiles,
+    slot_of,
+    turn,
+    turned_start,
+)
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.products import filled
 

@@ -35,6 +35,7 @@ from tilewright.kernels.attention_arrays import (
     window_of,
 )  # fmt: skip
 from tilewright.kernels.attention_forms import LANES, ROW, ROWS, leave, multiply, swizzled
+from tilewright.kernels.forms import strided
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.products import filled
 from tilewright.lang import T, Tx
@@ -87,15 +88,8 @@ class DecodeKind:
         return ROWS // self.group, self.group
 
     def array(self, pointer: Any, extents: tuple[Any, ...], kind: str = "", *, aligned: bool = False) -> Any:
-        """An argument whose last dimension has no gaps; the others have any strides. aligned: do rows begin at
-        multiples of 16 bytes, as the copy engine asks?
-        """
-        kind = kind or self.kind
-        steps = [T.int64() for _ in extents[1:]]
-        view = T.match_buffer(pointer, extents, kind, strides=(*steps, 1))
-        for step in steps if aligned else ():
-            T.assume(step % (128 // dtype(kind).bits) == 0)
-        return view
+        """An argument, of elements of q if no others are named; see `strided`."""
+        return strided(pointer, extents, kind or self.kind, aligned=aligned)
 
 
 @T.meta_class

@@ -21,6 +21,17 @@ MOST_BESIDE = 128 * 128  # sums of a tile that the CTAs of a cluster exchange in
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"": lambda x: x, "relu": T.relu, "gelu": T.gelu, "silu": T.silu}
 
 
+def strided(pointer: Any, shape: Sequence[Any], kind: str, *, steps: Sequence[Any] = (), aligned: bool = True) -> Any:
+    """An argument whose last dimension has no gaps. steps: from one to the next along the others, any if left out.
+    aligned: do rows begin at multiples of 16 bytes, as the copy engine asks? `Any`: values of the language.
+    """
+    steps = steps or [T.int64() for _ in shape[1:]]
+    view = T.match_buffer(pointer, tuple(shape), kind, strides=(*steps, 1))
+    for step in steps if aligned else ():
+        T.assume(step % (128 // dtype(kind).bits) == 0)
+    return view
+
+
 @dataclass(frozen=True, slots=True)
 class Tiles:
     """m, n: a CTA's tile of C. cluster: CTAs, one below the other, which share B; beside: columns of such CTAs in a
@@ -114,14 +125,10 @@ class MatmulKind:
 
     def array(self, pointer: Any, batch: Any, shape: Sequence[Any], kind: str) -> Any:
         """An argument whose rows begin at multiples of 16 bytes."""
-        pitch, shape = T.int32(), tuple(shape)
-        steps: tuple[Any, ...] = (pitch,)
-        if batch is not None:
-            steps, shape = (T.int64(), pitch), (batch, *shape)
-        view = T.match_buffer(pointer, shape, kind, strides=(*steps, 1))
-        for step in steps:
-            T.assume(step % (128 // dtype(kind).bits) == 0)
-        return view
+        pitch = T.int32()
+        if batch is None:
+            return strided(pointer, shape, kind, steps=(pitch,))
+        return strided(pointer, (batch, *shape), kind, steps=(T.int64(), pitch))
 
     def unit(self, tiles: Tiles) -> int:
         """Columns of a slab: what divides a tile, and a row of a slab holds; or, where C is turned, rows of C.

@@ -30,9 +30,8 @@ from tilewright.kernels.arrays import (
     multiprocessors,
     public,
 )
-from tilewright.kernels.combine import combine
 from tilewright.kernels.forms import ACTIVATIONS, ROW_BYTES, MatmulKind, Tiles
-from tilewright.kernels.matmul import product
+from tilewright.kernels.matmul import combine, product
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.product_tiles import Lies, chosen, clusters_at_once
 

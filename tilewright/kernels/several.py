@@ -17,17 +17,12 @@ from typing import Any
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, described
 from tilewright.inputs import Symmetric
-from tilewright.kernels.all_gather_matmul import gathered_product
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, multiprocessors, public
 from tilewright.kernels.forms import MatmulKind, Tiles
-from tilewright.kernels.matmul_reduce_scatter import scattered_product
-from tilewright.kernels.one_shot import MOST_CTAS, PACKETS, one_shot
-from tilewright.kernels.one_shot import THREADS as PACKING
 from tilewright.kernels.product_tiles import clusters_at_once
 from tilewright.kernels.products import laid_out
-from tilewright.kernels.two_shot import HALF, SHARE, THREADS, two_shot
-from tilewright.kernels.two_shot_packets import PACKETS as SHARED_PACKETS
-from tilewright.kernels.two_shot_packets import two_shot_packets
+from tilewright.kernels.shots import HALF, MOST_CTAS, PACKETS, SHARE, THREADS, one_shot, two_shot, two_shot_packets
+from tilewright.kernels.spread_matmul import gathered_product, scattered_product
 
 KINDS, HALVES = ("float32", "float16", "bfloat16"), ("float16", "bfloat16")
 ONE_SHOT_BYTES = 512 << 10  # below, arrays go to all GPUs as a whole
@@ -107,7 +102,7 @@ def reduced(x: Array, group: str) -> Array:
     words, sums = flat.view(torch.uint32), out.view(torch.uint32)
     if 4 * words.numel() < ONE_SHOT_BYTES:
         _one_shot(member, words, sums, kind_of(x))
-    elif words.numel() <= member.ranks * MOST_CTAS * SHARED_PACKETS and 4 * words.numel() < PACKED_BYTES:
+    elif words.numel() <= member.ranks * MOST_CTAS * PACKETS and 4 * words.numel() < PACKED_BYTES:
         _packed(member, words, sums, kind_of(x))
     else:
         most = member.ranks * MOST_CTAS * SHARE
@@ -118,16 +113,16 @@ def reduced(x: Array, group: str) -> Array:
 
 
 def _one_shot(member: Member, words: Array, sums: Array, kind: str) -> None:
-    ranks, ctas = member.ranks, min(MOST_CTAS, max(1, -(-words.numel() // (2 * PACKING))))
+    ranks, ctas = member.ranks, min(MOST_CTAS, max(1, -(-words.numel() // (2 * THREADS))))
     inbox = {"inbox": ((2, ranks, MOST_CTAS, PACKETS), "uint64")}
     room = member.room("one shot", inbox, {"calls": ((MOST_CTAS,), "uint32")})
     one_shot(ranks, kind)(words, sums, room.local["calls"], room.symmetric["inbox"], ctas)
 
 
-def _packed(member: Member, words: Array, sums: Array, kind: str, threads: int = PACKING) -> None:
+def _packed(member: Member, words: Array, sums: Array, kind: str, threads: int = THREADS) -> None:
     ranks = member.ranks
     ctas = min(MOST_CTAS, max(1, -(-words.numel() // (2 * threads * ranks))))
-    box = ((2, ranks, MOST_CTAS, SHARED_PACKETS), "uint64")
+    box = ((2, ranks, MOST_CTAS, PACKETS), "uint64")
     room = member.room(("packed", threads), {"inbox": box, "outbox": box}, {"calls": ((MOST_CTAS,), "uint32")})
     two_shot_packets(ranks, kind, threads)(words, sums, room.local["calls"], *room.symmetric.values(), ctas)
 

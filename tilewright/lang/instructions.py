@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import TypeVar
 
 from tilewright.errors import InstructionError, KernelError, choices
@@ -20,6 +18,7 @@ from tilewright.lang.memory import alloc_local, extents
 from tilewright.lang.public import public
 from tilewright.layout import AXES, tcgen05_atom_layout, wg_local_layout
 from tilewright.layout.axes import listed
+from tilewright.records import read_tables
 
 # What CUDA, Triton, CuTe and NumPy call things, and what they are here: for hints. The tables are `elsewhere.toml`.
 
@@ -31,11 +30,7 @@ PAGES = ("CUDA", "Triton", "CuTe", "TIRx", "NumPy, torch, TileLang")
 @cache
 def tables() -> Mapping[str, Mapping[str, str]]:
     """The tables of the file, read once a hint asks for them."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    return tomllib.loads(Path(__file__).with_name("elsewhere.toml").read_text(encoding="utf-8"))
+    return read_tables(__file__, "elsewhere.toml")
 
 
 @cache

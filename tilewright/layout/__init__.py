@@ -11,10 +11,9 @@ In the order in which to read:
     base              what all layouts have in common
     products          tiling, regions, sums, packing, and finding a missing factor; axes of threads
     tables            every place of every element
-    swizzle           address bits XORed into others, alone and after a tile layout
+    swizzle           address bits XORed into others, alone and after a tile layout; layouts as maps of bits
     notation          layouts as text: ours, and CuTe's
     ready             layouts that hardware asks for
-    linear            layouts as maps of bits
     placements        arrays that are spread over several GPUs
 """
 
@@ -25,12 +24,11 @@ from tilewright.layout.axes import *  # noqa: F403  every axis is public: a row 
 from tilewright.layout.axes import INTS, Facts, Value
 from tilewright.layout.base import Layout, Region, Table
 from tilewright.layout.iters import Iter
-from tilewright.layout.linear import LinearLayout
 from tilewright.layout.notation import R, S, cute_shape, from_cute, parse_layout, to_cute
 from tilewright.layout.placements import Partial, Placed, Replicate, Shard, placed
 from tilewright.layout.products import threads
 from tilewright.layout.ready import *  # noqa: F403  likewise every layout that is ready
-from tilewright.layout.swizzle import ComposeLayout, SwizzleLayout
+from tilewright.layout.swizzle import ComposeLayout, LinearLayout, SwizzleLayout
 from tilewright.layout.tables import Collision
 from tilewright.layout.tile import TileLayout
 

@@ -13,34 +13,9 @@ from tilewright.errors import LayoutError, choices, described, quoted
 from tilewright.public import Kind, Public, instances, plain_number, sequence_of
 
 __all__ = [
-    "AXES",
-    "COMPOSITIONS",
-    "SCOPES",
-    "THREADS_IN",
-    "Axis",
-    "AxisDistances",
-    "Composition",
-    "F",
-    "OnAxis",
-    "P",
-    "ScopeName",
-    "TCol",
-    "TLane",
-    "bank",
-    "bx",
-    "by",
-    "bz",
-    "cbx",
-    "cby",
-    "cbz",
-    "laneid",
-    "m",
-    "pid",
-    "tid_in_wg",
-    "tx",
-    "warpid",
-    "wgid",
-    "wid_in_wg",
+    "AXES", "COMPOSITIONS", "SCOPES", "THREADS_IN", "Axis", "AxisDistances", "Composition", "F", "OnAxis", "P",
+    "ScopeName", "TCol", "TLane", "bank", "bx", "by", "bz", "cbx", "cby", "cbz", "laneid", "m", "pid", "tid_in_wg",
+    "tx", "warpid", "wgid", "wid_in_wg",
 ]  # fmt: skip
 
 

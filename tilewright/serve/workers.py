@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tilewright.errors import ToolError
 from tilewright.process import hold, one_blas_thread
-from tilewright.serve.apart import Child, Died, Say, Unaware, read_here, silenced, whole
-from tilewright.serve.confine import Walls, confined
-from tilewright.serve.judge import answer, no_results, refusal
-from tilewright.serve.reading import Loads, is_at_hand, settle
+from tilewright.serve.confine import Child, Died, Say, Unaware, Walls, confined, read_here, silenced, whole
+from tilewright.serve.judge import Loads, answer, is_at_hand, no_results, refusal, settle
 from tilewright.serve.submission import Submission, read_json
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ In the order in which to read:
     call, scope       a call as variants see it: the tiles, and the threads that execute it, their scratch and barriers
     conditions        conditions of variants, and changes that might help
     elementwise       the variants of copies, fills and computations alike, and those of fills
-    copy, copy_async, tcgen05_cp, tcgen05_ldst, reduce, scan, permute_layout, gemm, gemm_async
+    copy, copy_async, tmem_copies, reduce, scan, permute_layout, gemm, gemm_async
                       the others, by the primitive, and where a file would be too long by the instruction
     walks, partition  tables of addresses, in tensor memory of cells, and the way back from a table to an expression
     owners, elements  which thread holds which register, and which elements are inside of their buffer; the formula of

@@ -221,10 +221,7 @@ def by_turns(call: TileCall, also: Also = lambda *_: None, least: int = 1, order
 def by_holders(call: TileCall, local: Side) -> Distribution:
     """Each thread computes with the elements that it holds of ``local``. Raises Decline."""
     storing = local not in call.written
-    held, elements = _expanded(call, local, owners(call, local, loading=not storing))
-    for side in call.tiles:
-        if side.space == "local":
-            held, elements = _within(held, elements, owners(call, side, loading=True))
+    held, elements = _of_holders(call, local, loading=not storing)
     memory = _memory(call)
     if memory:
         elements, vector, limit = _longest_runs(call, memory, elements)
@@ -308,10 +305,7 @@ def registers_alike(call: TileCall) -> Side | None:
 
 def held_elsewhere(call: TileCall, local: Side) -> list[str]:
     """The sources in registers that the holders of ``local`` do not have, or not all in the same slots."""
-    held, elements = _expanded(call, local, owners(call, local, loading=True))
-    for side in call.tiles:
-        if side.space == "local":
-            held, elements = _within(held, elements, owners(call, side, loading=True))
+    held, elements = _of_holders(call, local, loading=True)
     names = []
     for name, side in call.sides.items():
         if side.space == "local" and side is not local and name != "dst":
@@ -399,14 +393,19 @@ def _coordinates(call: TileCall, side: Side, dim: int) -> Ints:
     return np.asarray(np.unravel_index(numbers_in(call, side), side.shape)[dim])
 
 
-def _expanded(call: TileCall, local: Side, held: Owners) -> tuple[Owners, Ints]:
-    """The elements of dst that each holder has: where the side broadcasts, several for one register."""
-    numbers = numbers_in(call, local)
-    times_each = len(numbers) // int(local.size or 1)
-    if times_each == 1:
-        return held, held.elements
-    of_each = np.argsort(numbers, kind="stable").reshape(-1, times_each)
-    return held, np.sort(of_each[held.elements].reshape(len(held.threads), -1), axis=1)
+def _of_holders(call: TileCall, local: Side, *, loading: bool) -> tuple[Owners, Ints]:
+    """The holders of a side, counted in the largest space of the tiles in registers, and the elements of dst that each
+    has: where the side broadcasts, several for one register.
+    """
+    held, numbers = owners(call, local, loading=loading), numbers_in(call, local)
+    elements, times_each = held.elements, len(numbers) // int(local.size or 1)
+    if times_each > 1:
+        of_each = np.argsort(numbers, kind="stable").reshape(-1, times_each)
+        elements = np.sort(of_each[elements].reshape(len(held.threads), -1), axis=1)
+    for side in call.tiles:
+        if side.space == "local":
+            held, elements = _within(held, elements, owners(call, side, loading=True))
+    return held, elements
 
 
 def _within(held: Owners, elements: Ints, other: Owners) -> tuple[Owners, Ints]:

@@ -16,8 +16,7 @@ import numpy as np
 from tilewright import ir, isa
 from tilewright.dtypes import DType, dtype
 from tilewright.errors import LayoutError
-from tilewright.isa.forms import ELEMENTS, WORDS
-from tilewright.isa.table import Form
+from tilewright.isa.forms import ELEMENTS, WORDS, Form
 from tilewright.layout import Axis, Layout, TileLayout, mma_fragment_layout
 from tilewright.primitives.gemm import sides_of_matrix
 from tilewright.records import replace

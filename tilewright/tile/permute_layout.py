@@ -28,7 +28,7 @@ from tilewright.tile.dispatch import (
 )
 from tilewright.tile.distribution import Distribution, dealt_out, in_memory_order
 from tilewright.tile.matrices import MatrixPlan
-from tilewright.tile.owners import owners, registers_of
+from tilewright.tile.owners import Owners, owners, registers_of
 from tilewright.tile.partition import one_storage, places
 from tilewright.tile.reductions import spread
 from tilewright.tile.round_loops import Turn, Writer, emit_copies, emit_runs
@@ -103,6 +103,18 @@ def _(plan: ReadAndWrite, call: TileCall, out: Builder) -> None:
 # Registers to registers of the same thread: moves.
 
 
+def _holders(call: TileCall) -> list[Owners]:
+    """The threads that hold the destination, and those that hold the source."""
+    return [owners(call, side, loading=True) for side in call.tiles]
+
+
+def _slots(call: TileCall, held: Owners, slots: Ints) -> Offset:
+    """The slots one after the other. Raises Decline where they follow no pattern."""
+    if (offset := held.offset_of(slots)) is None:
+        raise Decline(f"the slots of {call['dst'].name} and {call['src'].name} follow no common pattern")
+    return offset
+
+
 @dataclass(frozen=True, slots=True)
 class Moves:
     """dst, src: the slots of each move. guard: holds in threads with some of dst. shared: may both be one storage?"""
@@ -126,15 +138,12 @@ class Moves:
 @variant("permute_layout", priority=10, when=[only_in("local"), constant_extents])
 def moves(call: TileCall) -> Moves:
     """Each thread has what it needs already, and moves it."""
-    dst, src = call["dst"], call["src"]
-    into, held = owners(call, dst, loading=True), owners(call, src, loading=True)
+    (dst, src), (into, held) = call.tiles, _holders(call)
     wanted, has = spread(call, into, into.elements), spread(call, held, held.elements)
     fits = ((wanted[:, :, None] == has[:, None, :]) | (wanted < 0)[:, :, None]).all(axis=0)
     if not fits.any(axis=1).all():
         raise Decline(f"elements of {src.name} are held by other threads in {dst.name}, or in registers that differ")
-    to, source = into.offset_of(into.slots), held.offset_of(held.slots[fits.argmax(axis=1)])
-    if to is None or source is None:
-        raise Decline(f"the slots of {dst.name} and {src.name} follow no common pattern")
+    to, source = _slots(call, into, into.slots), _slots(call, held, held.slots[fits.argmax(axis=1)])
     return cheapest(call, "moves", Moves(len(into.slots), to, source, into.guard(storing=False)))
 
 
@@ -175,8 +184,7 @@ class Transposes:
 @variant("permute_layout", priority=10, when=[only_in("local"), whole_warps, element_bits(16), constant_extents])
 def movmatrix(call: TileCall) -> Transposes:
     """Warps transpose 8x8 matrices of 16-bit elements in their registers."""
-    dst, src = call["dst"], call["src"]
-    into, held = owners(call, dst, loading=True), owners(call, src, loading=True)
+    (dst, src), (into, held) = call.tiles, _holders(call)
     wanted, has = registers_of(call, dst, into, 16), registers_of(call, src, held, 16)
     if (
         len(wanted) != len(has)
@@ -191,9 +199,7 @@ def movmatrix(call: TileCall) -> Transposes:
     fits = (asked[:, :, None] == offered[:, None]).all(axis=(0, 3, 4))
     if not fits.any(axis=1).all():
         raise Decline(f"the registers of {dst.name} are no transposed matrices of {src.name}")
-    to, source = into.offset_of(into.slots[::2]), held.offset_of(held.slots[::2][fits.argmax(axis=1)])
-    if to is None or source is None:
-        raise Decline(f"the slots of {dst.name} and {src.name} follow no common pattern")
+    to, source = _slots(call, into, into.slots[::2]), _slots(call, held, held.slots[::2][fits.argmax(axis=1)])
     return cheapest(call, "movmatrix", Transposes(len(fits), to, source))
 
 
@@ -254,8 +260,7 @@ class Shuffles:
 @variant("permute_layout", priority=10, when=[only_in("local"), whole_warps, constant_extents])
 def shuffles(call: TileCall) -> Shuffles:
     """Lanes get what they need from lanes of their own warp."""
-    dst, src = call["dst"], call["src"]
-    into, held = owners(call, dst, loading=True), owners(call, src, loading=True)
+    (dst, src), (into, held) = call.tiles, _holders(call)
     lane, slot = _sources(spread(call, into, into.elements), spread(call, held, held.elements), dst.name)
     fetches = []
     for column, to in enumerate(into.slots.tolist()):

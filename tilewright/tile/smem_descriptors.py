@@ -374,19 +374,24 @@ def blocks_of(matrix: Ints, rows: int, k: int) -> Ints:
     return matrix.reshape(-1, rows, matrix.shape[1] // k, k).swapaxes(1, 2)
 
 
+def encoded_first(side: Side, key: tuple[int, int, int], out: Builder, family: str, name: str) -> Expr:
+    """The matrix descriptor of a shared buffer's beginning, in a register. key: leading, stride and swizzle."""
+
+    def encode(before: Builder) -> Expr:
+        before.comment(f"the matrix descriptor of {side.name}")
+        register = before.local(name, 1, "uint64")
+        start = AddressOf(side.buffer.flat(), (as_expr(0),))
+        before.call(f"ptx.{family}.encode_matrix_descriptor", register.pointer, start, *key)
+        return Load(register, (as_expr(0),))
+
+    return out.once_behind(side.buffer, (name, family, *key), encode)
+
+
 def encoded_blocks(side: Side, blocks: DescribedBlocks, out: Builder, family: str) -> Callable[[int, int], Expr]:
     """The descriptor of each block and step of K, as "wgmma" or "tcgen05" has it: that of the shared buffer's beginning
     is in a register.
     """
-
-    def encode(before: Builder) -> Expr:
-        before.comment(f"the matrix descriptor of {side.name}")
-        register = before.local("mma_desc", 1, "uint64")
-        start = AddressOf(side.buffer.flat(), (as_expr(0),))
-        before.call(f"ptx.{family}.encode_matrix_descriptor", register.pointer, start, *blocks.key)
-        return Load(register, (as_expr(0),))
-
-    first = out.once_behind(side.buffer, (family, *blocks.key), encode)
+    first = encoded_first(side, blocks.key, out, family, "mma_desc")
 
     def at(block: int, step: int) -> Expr:
         return isa.call("smem_desc_add_16B_offset", first, plus(blocks.base, int(blocks.starts[block, step])))

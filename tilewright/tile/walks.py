@@ -26,20 +26,8 @@ if TYPE_CHECKING:
     from tilewright.tile.call import Side
 
 __all__ = [
-    "Ints",
-    "LoopTurns",
-    "Offset",
-    "Walk",
-    "apart",
-    "digits_of",
-    "linear",
-    "number_of",
-    "plus",
-    "quotient",
-    "separated",
-    "times",
-    "turns_of",
-    "walk_of",
+    "Ints", "LoopTurns", "Offset", "Walk", "apart", "digits_of", "linear", "number_of", "plus", "quotient", "separated",
+    "times", "turns_of", "walk_of",
 ]  # fmt: skip
 
 Ints = NDArray[np.int64]

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.isa.forms import TYPES, Numbers, Operand, Undefined
+from tilewright.isa.forms import GIVEN, TYPES, Numbers, Operand, Undefined
 from tilewright.isa.scalar import floats
 from tilewright.isa.scalar.converting import narrowed
 from tilewright.isa.scalar.floats import canonical, flushed
 from tilewright.isa.scalar.rows import flag, maybe, registers, scalar, words
-from tilewright.isa.table import GIVEN
 
 BOTH = "Integer Arithmetic Instructions, Floating Point Instructions"
 INTEGERS, FLOATS = "Integer Arithmetic Instructions", "Floating Point Instructions"

@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.dtypes import dtype
 from tilewright.isa.arch import only
 from tilewright.isa.arith import FP6_FP4, float_to_int, number_row, single_to_odd, sum_to_odd
-from tilewright.isa.forms import NARROW, TYPES, Numbers
+from tilewright.isa.forms import NARROW, TYPES, Cuda, Form, Meaning, Mods, Numbers, Spellings, reads
 from tilewright.isa.scalar.floats import (
     BRAIN,
     DOUBLE,
@@ -26,7 +26,7 @@ from tilewright.isa.scalar.floats import (
     saturated,
 )
 from tilewright.isa.scalar.rows import flag, maybe, scalar, words
-from tilewright.isa.table import Cuda, Form, Meaning, Mods, Spellings, instruction, reads
+from tilewright.isa.table import instruction
 
 # Floats of 8 bits and less, in pairs and fours: the meaning of cvt on them, and of its stochastic rounding.
 #

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilewright.isa.arith import brev, clz, popcount
-from tilewright.isa.forms import TYPES, Numbers
+from tilewright.isa.forms import TYPES, Numbers, Spellings
 from tilewright.isa.scalar.arithmetic import plain
 from tilewright.isa.scalar.floats import flushed
 from tilewright.isa.scalar.rows import MeaningOf, flag, maybe, predicate_pattern, registers, scalar, words
-from tilewright.isa.table import Spellings
 
 # Logic, shifts and fields of bits. A shift's amount is clamped to the width, unless it wraps.
 #

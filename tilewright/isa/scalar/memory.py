@@ -18,7 +18,23 @@ import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.isa.arch import since
-from tilewright.isa.forms import TYPES, Numbers, Operand, value_dtype
+from tilewright.isa.forms import (
+    GIVEN,
+    LEFT_OUT,
+    TYPES,
+    Access,
+    Cuda,
+    Form,
+    Meaning,
+    Mods,
+    Numbers,
+    Operand,
+    Ptx,
+    Spellings,
+    reads,
+    value_dtype,
+    writes,
+)
 from tilewright.isa.machine import Lanes, Machine, Memory
 from tilewright.isa.places import (
     NO_SCOPE,
@@ -33,22 +49,7 @@ from tilewright.isa.places import (
     sem_of,
 )
 from tilewright.isa.scalar.rows import FLAG, maybe, registers, scalar, words
-from tilewright.isa.table import (
-    GIVEN,
-    LEFT_OUT,
-    REQUIRED,
-    Access,
-    Cuda,
-    Form,
-    Meaning,
-    Mods,
-    Ptx,
-    Spellings,
-    instruction,
-    reads,
-    single,
-    writes,
-)
+from tilewright.isa.table import REQUIRED, instruction, single
 
 # mov, cvta, isspacep: bits from register to register, and addresses from window to window.
 #

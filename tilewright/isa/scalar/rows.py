@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.isa.arch import since
-from tilewright.isa.forms import TYPES, Form, Meaning, Numbers, Operand, Ptx, Undefined
-from tilewright.isa.table import LEFT_OUT, REQUIRED, Instruction, Mods, Spellings, instruction
+from tilewright.isa.forms import LEFT_OUT, TYPES, Form, Meaning, Mods, Numbers, Operand, Ptx, Spellings, Undefined
+from tilewright.isa.table import REQUIRED, Instruction, instruction
 
 MeaningOf = Callable[..., Callable[..., Any]]
 Shape = tuple[str, Mapping[str, Spellings], MeaningOf]

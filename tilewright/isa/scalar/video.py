@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.isa.forms import Numbers
+from tilewright.isa.forms import GIVEN, Numbers, Spellings
 from tilewright.isa.scalar.arithmetic import NUMBERS, parts, wrapped
 from tilewright.isa.scalar.logic import COMPARE
 from tilewright.isa.scalar.rows import flag, maybe, scalar, words
-from tilewright.isa.table import GIVEN, Spellings
 
 VIDEO = "Scalar Video Instructions"
 OTHERS = words("s32", "u32")  # the types of b, so that those of a and b differ where tables are walked
