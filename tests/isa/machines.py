@@ -64,5 +64,8 @@ class PlainMachine:
     def write_text(self, count: int, line: Callable[[int], str]) -> None:
         self.lines += map(line, range(count))
 
+    def line(self) -> str:
+        return ""
+
     def fault(self, what: str, lanes: NDArray[np.bool_], *, hint: str | None = None) -> None:
         raise SimulationError(what, given=f"lanes {np.flatnonzero(lanes.reshape(-1)).tolist()}")

@@ -466,3 +466,8 @@ def test_rows_far_apart_are_addressed_in_64_bits_and_a_row_is_asked_once() -> No
 
     assert "(long long)row * (long long)x_pitch" in text
     assert text.count("row < m") == 1
+
+
+def test_an_index_to_ignore_that_is_no_integer_is_refused_by_the_name_that_callers_know() -> None:
+    with pytest.raises(ArgumentError, match="argument ignore_index of cross_entropy is an integer"):
+        kernels.cross_entropy(np.zeros((2, 5), np.float32), np.zeros(2, np.int64), ignore_index=2.0)  # type: ignore[arg-type]

@@ -72,3 +72,21 @@ def test_a_store_that_names_constant_memory_is_refused() -> None:
 def test_a_store_to_the_kernels_parameters_is_told(text: str) -> None:
     with pytest.raises(TilewrightError, match="which no thread may write"):
         run(text)
+
+
+@pytest.mark.parametrize(
+    "body", ["*(int*)(c + 1) = a", "atomicAdd((int*)c, a)", "int* nowhere = nullptr; *nowhere = a"]
+)
+def test_a_trap_that_the_compiler_puts_in_the_place_of_a_write_is_not_called_the_authors(body: str) -> None:
+    text = "__constant__ int c[4];\n__global__ void k(int* o) { int a = o[0];\n  if (a == 0)\n    { BODY; }\n}"
+    text = text.replace("BODY", body)
+
+    with pytest.raises(SimulationError, match=r"the compiler's own trap was reached(?s:.*)tilewright check"):
+        tw.load_cu(text)["k"].simulate(np.zeros(32, np.int32), grid=1, block=32)
+
+
+def test_a_trap_of_the_author_is_called_by_its_name() -> None:
+    text = "__global__ void k(int* o) {\n  if (o[0] == 0)\n    __trap();\n}"
+
+    with pytest.raises(SimulationError, match=r"__trap\(\) was reached"):
+        tw.load_cu(text)["k"].simulate(np.zeros(32, np.int32), grid=1, block=32)

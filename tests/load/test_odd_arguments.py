@@ -92,3 +92,18 @@ def test_an_array_that_begins_inside_of_another_keeps_its_bounds_and_is_written_
     for start in (-1, 1):
         with pytest.raises(SimulationError, match="outside of x"):
             kernel.simulate(whole[3:67], start, grid=1, block=64)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("int", -3), ("float", 2.5), ("long long", 1 << 40), ("unsigned char", 200), ("bool", True), ("double", 7)],
+)
+def test_a_grid_constant_that_is_a_number_takes_a_number(kind: str, value: float) -> None:
+    text = f"__global__ void k(const __grid_constant__ {kind} n, double* out) {{ *out = n; }}"
+    out = np.zeros(1)
+
+    tw.load_cu(text)["k"].simulate(value, out, grid=1, block=1)
+
+    assert out[0] == value
+    with pytest.raises(ArgumentError, match="argument n is a number"):
+        tw.load_cu(text)["k"].simulate("3", out, grid=1, block=1)

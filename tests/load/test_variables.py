@@ -57,6 +57,42 @@ def test_signed_variables_of_a_file_have_negative_values(signed: LoadedModule) -
     assert signed.globals["inner"].tolist() == signed.globals["a::b::inner"].tolist() == [-6]
 
 
+NAMED = """
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+enum Plain { LEAST = -1, MOST };
+enum class Small : signed char { LEAST = -3 };
+enum class Long : long long;
+typedef enum { LOW = -5 } Typed;
+using Again = Small;
+__device__ Plain plain = LEAST;
+__device__ Small small[2] = {Small::LEAST};
+__device__ Long wide = (Long)-4;
+__device__ Typed typed = LOW;
+__constant__ Again again = Small::LEAST;
+extern "C" __device__ short in_c = -15;
+extern "C" __constant__ signed char bytes_in_c[3] = {-1, -2, -3};
+__device__ __half half_of[2];
+__device__ __nv_bfloat16 brain;
+template <int N> __device__ short of_template = -40;
+__global__ void k(int* o) {
+    o[0] = plain + (int)small[o[1]] + (int)wide + typed + (int)again + in_c + bytes_in_c[o[1]]
+         + (int)__half2float(half_of[o[1]]) + (int)__bfloat162float(brain) + of_template<3>;
+}
+"""
+
+
+def test_variables_of_enumerations_of_halves_and_with_the_linkage_of_c_have_their_own_dtypes() -> None:
+    values = load_cu(NAMED).globals
+
+    assert {name: str(array.dtype) for name, array in values.items()} == {
+        "plain": "int32", "small": "int8", "wide": "int64", "typed": "int32", "again": "int8", "in_c": "int16",
+        "bytes_in_c": "int8", "half_of": "float16", "brain": "bfloat16", "of_template": "int16",
+    }  # fmt: skip
+    assert values["small"].tolist() == [-3, 0]
+    assert values["in_c"].tolist() == [-15]
+
+
 def test_signed_variables_are_written_by_callers_and_read_after_a_run(signed: LoadedModule) -> None:
     module, o = load_cu(SIGNED), np.zeros(1, np.int32)
 

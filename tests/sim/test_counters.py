@@ -250,3 +250,8 @@ def test_who_has_come_to_a_later_step_knows_what_came_before_it(steps, name, blo
     ctas = 3 if name in ("knows_of_the_second", "others_are_ahead") else 2
     steps[name].simulate(count, flag, np.zeros(32, np.int32), out, grid=ctas, block=block, check="all")
     assert out[0] == 7
+
+
+def test_a_counter_that_is_never_set_back_gets_no_fence_as_advice():
+    with pytest.raises(SimulationError, match=r"try: +a counter that is set back, or a higher goal at each use"):
+        start(4, 3, again=0)

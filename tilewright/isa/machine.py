@@ -213,6 +213,10 @@ class Machine(Protocol):
         """
         ...
 
+    def line(self) -> str:
+        """The line of the author's text; empty where nobody knows it."""
+        ...
+
     def fault(self, what: str, lanes: NDArray[np.bool_], *, hint: str | None = None) -> None:
         """Stop the kernel because of what ``lanes`` did; raises SimulationError with the kernel's line."""
         ...

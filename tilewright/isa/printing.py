@@ -148,8 +148,17 @@ def _debug_row(
     single(name, Cuda(text), since("sm_75"), source, Meaning(execute, on="machine"), doc=doc, result=result)
 
 
+_STOPS = re.compile("trap|assert|abort|terminate|throw|raise", re.IGNORECASE)
+_UNDEFINED = (
+    "the unoptimised build, which `tilewright check` runs too: it says what C++ leaves undefined in this line, such as "
+    "a write to constant memory or through a null pointer"
+)
+
+
 def trap(machine: Machine) -> None:
-    """Every active lane stops the kernel."""
+    """Every active lane stops the kernel. Where the author's line has no trap, its compiler has put one there."""
+    if (line := machine.line()) and not _STOPS.search(line):
+        machine.fault("the compiler's own trap was reached", machine.active, hint=_UNDEFINED)
     machine.fault(told("{} was reached", Term("trap")), machine.active)
 
 

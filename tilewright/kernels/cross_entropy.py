@@ -21,11 +21,11 @@ NAN = float("nan")
 
 @cache
 def forward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
-    """loss = log(sum(exp(x - max(x)))) + max(x) - x[target]; 0 where that is ``ignored``, NaN where it is no column."""
+    """loss = log(sum(exp(x - max(x)))) + max(x) - x[target]; 0 for ``ignore_index``, NaN where it is no column."""
     scope = rows.scope
 
     @T.prim_func
-    def cross_entropy(x: T.handle, target: T.handle, loss: T.handle, ignored: T.int64):
+    def cross_entropy(x: T.handle, target: T.handle, loss: T.handle, ignore_index: T.int64):
         m, n, x_pitch = T.int32(), T.int32(), T.int32()
         X = rows.matrix(x, (m, n), kind, x_pitch)
         Target = rows.numbers(target, m, target_kind)
@@ -42,8 +42,8 @@ def forward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
                 now = T.meta_var(source.begin(row))
                 at: T.let = T.cast(targets.of(row), "int64")
                 exponents(now, tiles, source, row, n, turn)
-                out.local()[0] = T.select(at == ignored, 0.0, NAN)
-                if (at != ignored) & (at >= 0) & (at < n):
+                out.local()[0] = T.select(at == ignore_index, 0.0, NAN)
+                if (at != ignore_index) & (at >= 0) & (at < n):
                     mine: T.let = T.cast(source.element(row, T.cast(at, "int32")), "float32")
                     out.local()[0] = T.log(tiles.row_total.local()[0]) + tiles.row_most.local()[0] - mine
                 if now.speaks:
@@ -58,7 +58,7 @@ def backward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
     scope = rows.scope
 
     @T.prim_func
-    def cross_entropy_backward(x: T.handle, target: T.handle, dloss: T.handle, dx: T.handle, ignored: T.int64):
+    def cross_entropy_backward(x: T.handle, target: T.handle, dloss: T.handle, dx: T.handle, ignore_index: T.int64):
         m, n, x_pitch, dx_pitch = T.int32(), T.int32(), T.int32(), T.int32()
         X = rows.matrix(x, (m, n), kind, x_pitch)
         DX = rows.matrix(dx, (m, n), kind, dx_pitch)
@@ -74,7 +74,7 @@ def backward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
             at: T.let = T.cast(wanted.local()[0], "int64")
             exponents(rows, tiles, source, row, n)
             counted: T.let = T.select((at >= 0) & (at < n), arrived.local()[0], NAN)
-            slope: T.let = T.select(at == ignored, 0.0, counted)
+            slope: T.let = T.select(at == ignore_index, 0.0, counted)
             scale: T.let = tiles.scale()
             for p in rows.parts(n):
                 powers(rows, tiles, source, row, p)
@@ -85,52 +85,52 @@ def backward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
     return tw.compile(cross_entropy_backward, fast_math=True)
 
 
-def check_columns(x: Array, target: Array, ignored: int) -> None:
+def check_columns(x: Array, target: Array, ignore_index: int) -> None:
     """Raises ArgumentError for targets in host memory that are no columns; on a GPU those have a loss of NaN."""
     if device_of(target) != "cpu":
         return
     numbers, n = np.asarray(target), x.shape[-1]
-    wrong = np.argwhere((numbers != ignored) & ((numbers < 0) | (numbers >= n)))
+    wrong = np.argwhere((numbers != ignore_index) & ((numbers < 0) | (numbers >= n)))
     if len(wrong):
         place = tuple(map(int, wrong[0]))
         where = f"target[{', '.join(map(str, place))}]" if place else "target"
         raise ArgumentError(
             f"{where} is no column of x",
             given=int(numbers[place]),
-            allowed=f"0..{n - 1}, or ignore_index, {ignored}" if n else f"ignore_index, {ignored}",
+            allowed=f"0..{n - 1}, or ignore_index, {ignore_index}" if n else f"ignore_index, {ignore_index}",
             hint=f"ignore_index={int(numbers[place])}, if such rows are to be left out",
         )
 
 
-def outputs(x: Array, target: Array, ignored: int) -> Arrays:
+def outputs(x: Array, target: Array, ignore_index: int) -> Arrays:
     expect("x", x)
     expect_columns(x)
     expect("target", target, INTEGERS, shape=x.shape[:-1])
     return (like(x, x.shape[:-1], "float32"),)
 
 
-def run(results: Arrays, x: Array, target: Array, ignored: int) -> Launches:
-    check_columns(x, target, ignored)
+def run(results: Arrays, x: Array, target: Array, ignore_index: int) -> Launches:
+    check_columns(x, target, ignore_index)
     x, target = matrix(x), contiguous(target).reshape(-1)
     rows = dealt(x, clusters=True, use=READ)
-    yield forward(rows, kind_of(x), kind_of(target)), (x, target, results[0].reshape(-1), ignored)
+    yield forward(rows, kind_of(x), kind_of(target)), (x, target, results[0].reshape(-1), ignore_index)
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
     return BACKWARD(*args, gradients[0]), None, None
 
 
-def run_backward(results: Arrays, x: Array, target: Array, ignored: int, dloss: Array) -> Launches:
-    check_columns(x, target, ignored)
+def run_backward(results: Arrays, x: Array, target: Array, ignore_index: int, dloss: Array) -> Launches:
+    check_columns(x, target, ignore_index)
     x, dx = matrix(x), matrix(results[0])
     target, dloss = (contiguous(array).reshape(-1) for array in (target, dloss))
-    yield backward(dealt(x, dx), kind_of(x), kind_of(target)), (x, target, dloss, dx, ignored)
+    yield backward(dealt(x, dx), kind_of(x), kind_of(target)), (x, target, dloss, dx, ignore_index)
 
 
 BACKWARD = TorchOperator(
     "cross_entropy_backward",
     "(Tensor x, Tensor target, int ignore_index, Tensor dloss) -> Tensor",
-    lambda x, target, ignored, dloss: (like(x),),
+    lambda x, target, ignore_index, dloss: (like(x),),
     run_backward,
 )
 FORWARD = TorchOperator(

@@ -15,7 +15,7 @@ from tilewright.dtypes import HANDLE, DType, dtype
 from tilewright.errors import ArgumentError, TilewrightError, choices, described
 from tilewright.ir import Buffer, Var
 from tilewright.ir.tensor_map import MAP_BYTES, MapFields
-from tilewright.load.declared import POINTER, Field, Parameter
+from tilewright.load.declared import POINTER, Field, Parameter, number_name
 from tilewright.load.tensors import as_fields
 from tilewright.ptx.names import identifier, nbytes, number_dtype
 from tilewright.ptx.tree import Variable
@@ -185,7 +185,7 @@ def given(
     kinds, numbers, data, maps = {}, {}, {}, {}
     for param in params:
         name, value = shown[param.name], values[param.name]
-        value = as_fields(value, nbytes(param), name) if param.extents else value
+        value = _in_memory(value, param, name, number_name(by_name[param.name].type)) if param.extents else value
         fields = by_name[param.name].fields if param.extents else ()
         if is_structure(value, fields) and (param.extents or _may_be_pointer(param, address_bits)):
             value, pointers[param.name] = _opened(value, param, by_name[param.name], arrays, address_bits)
@@ -341,6 +341,17 @@ def _bytes(value: Any, size: int, name: str) -> bytes:
         allowed = f"{size} bytes: bytes, a NumPy record, a ctypes structure{more}"
         raise ArgumentError(f"argument {name} is a structure", given=described(value), allowed=allowed)
     return found
+
+
+def _in_memory(value: Any, param: Variable, name: str, kind: str) -> Any:
+    """What a parameter that is memory takes: of a number, as one of ``__grid_constant__`` is, its bytes. kind: its
+    dtype, "" of a structure.
+    """
+    if not kind:
+        return as_fields(value, nbytes(param), name)
+    letter = "f" if dtype(kind).is_float else "s" if dtype(kind).is_signed else "u"
+    plain = replace(param, type=f"{letter}{8 * nbytes(param)}", extents=())
+    return np.array(_number(value, plain, name, kind), dtype(kind).numpy).tobytes()
 
 
 def _number(value: Any, param: Variable, name: str, allowed: str) -> int | float:

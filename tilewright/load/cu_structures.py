@@ -49,7 +49,7 @@ def variables(texts: tuple[str, ...]) -> dict[str, str]:
     found = dict[str, str]()
     for piece in pieces(text):
         node = piece.node
-        while node is not None and node.type == "template_declaration":
+        while node is not None and node.type in ("template_declaration", "linkage_specification"):
             node = node.named_children[-1]
         if node is not None and node.type == "declaration" and piece.device and not piece.kernel:
             kind = _number(node.child_by_field_name("type"), tree, aliases)
@@ -58,11 +58,15 @@ def variables(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def aliases_of(tree: Tree) -> Iterator[tuple[str, Node | None]]:
-    """The names that a text gives to types."""
+    """The names that a text gives to types; those of enumerations with the type of their numbers, None for int."""
     for node in below(tree.root, "alias_declaration", "type_definition"):
         name = node.child_by_field_name("name") or node.child_by_field_name("declarator")
         if name is not None:
             yield tree.of(name), node.child_by_field_name("type")
+    for node in below(tree.root, "enum_specifier"):
+        base = node.child_by_field_name("base")
+        if base is not None or node.child_by_field_name("body") is not None:
+            yield from ((name, base) for name in _names(node, tree))
 
 
 def _names_of_variable(node: Node, tree: Tree) -> Iterator[str]:
@@ -78,15 +82,16 @@ def _names_of_variable(node: Node, tree: Tree) -> Iterator[str]:
 def _number(kind: Node | None, tree: Tree, aliases: Mapping[str, Node | None]) -> str:
     """The dtype of a type; "" of one that is no number."""
     for _ in range(_MOST_ALIASES):
+        while kind is not None and kind.type == "type_descriptor":
+            kind = kind.child_by_field_name("type")
         if kind is None:
             return ""
-        if kind.type == "type_descriptor":
-            kind = kind.child_by_field_name("type")
-            continue
-        word = tree.of(kind)
-        if name := number_name(word):
-            return name
-        kind = aliases.get(word.rpartition(":")[2])
+        name = tree.of(kind).rpartition(":")[2]
+        if (number := number_name(tree.of(kind))) or name not in aliases:
+            return number or _NARROW.get(name, "")
+        if aliases[name] is None:
+            return "int32"
+        kind = aliases[name]
     return ""
 
 
@@ -99,8 +104,8 @@ _ALIGN = re.compile(r"\b(?:alignas|__align__|__builtin_align__|aligned)\s*\(\s*(
 _OTHERS = {"bitfield_clause": "bit-fields", "reference_declarator": "references"}
 _VECTORS = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "longlong": 8, "ulonglong": 8,
             "float": 4, "double": 8}  # fmt: skip
-_NARROW = {"float16": "__half half nv_half at::Half c10::Half",
-           "bfloat16": "__nv_bfloat16 nv_bfloat16 at::BFloat16 c10::BFloat16"}  # fmt: skip
+_NARROW = {**dict.fromkeys(("__half", "half", "nv_half", "Half"), "float16"),
+           **dict.fromkeys(("__nv_bfloat16", "nv_bfloat16", "BFloat16"), "bfloat16")}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +131,9 @@ class _Structure:
 
 def _of_cuda() -> Iterator[tuple[str, _Structure]]:
     """CUDA's own: ``float4``, ``dim3`` and their kin, numbers of 16 bits, and tensor maps."""
-    for kind, names in _NARROW.items():
-        yield from ((name, _Structure((Field("x", kind),), 2)) for name in names.split())
+    for name, kind in _NARROW.items():
+        spaces = ("at::", "c10::") if name[0].isupper() else ("",)
+        yield from ((space + name, _Structure((Field("x", kind),), 2)) for space in spaces)
     for name, size in _VECTORS.items():
         kind = f"{'u' * (name[0] == 'u')}int{8 * size}" if name not in ("float", "double") else f"float{8 * size}"
         for count in range(1, 5):
@@ -168,9 +174,8 @@ class _Reader:
         texts: tuple[str, ...], structures: Mapping[str, _Structure], bound: Mapping[str, str] | None = None
     ) -> _Reader:
         tree = tree_of("\n".join(texts))
-        aliases = dict(aliases_of(tree)) | {tree.of(name): None for name in _enumerations(tree)}
         names = {**constants_of(texts), **(bound or {})}
-        return _Reader(tree, dict(structures), HostNumbers(names, calls_of(texts)), aliases, bound or {})
+        return _Reader(tree, dict(structures), HostNumbers(names, calls_of(texts)), dict(aliases_of(tree)), bound or {})
 
     def kind(self, node: Node | None) -> str:
         """The words of a type, those of the template replaced by its arguments."""
@@ -193,13 +198,6 @@ class _Reader:
 def plain_type(kind: str) -> str:
     """The words of a type without qualifiers."""
     return " ".join(_QUALIFIERS.sub(" ", kind).split())
-
-
-def _enumerations(tree: Tree) -> Iterator[Node]:
-    """The names of enumerations whose numbers are of 32 bits, and those of typedefs around them."""
-    for node in below(tree.root, "enum_specifier"):
-        if node.child_by_field_name("body") is not None and node.child_by_field_name("base") is None:
-            yield from _named(node)
 
 
 @kept

@@ -63,7 +63,9 @@ def number_name(kind: str) -> str:
     >>> number_name("long unsigned int"), number_name("const std::int16_t"), number_name("float4")
     ('uint64', 'int16', '')
     """
-    words = [word.rpartition("::")[2] for word in kind.split() if word not in ("const", "volatile")]
+    words = [
+        word.rpartition("::")[2] for word in kind.split() if word not in ("const", "volatile", "__grid_constant__")
+    ]
     kept = [word for word in words if word != "int" and (word != "signed" or "char" in words)]
     ordered = sorted(kept, key=lambda word: word not in ("signed", "unsigned"))
     return _NUMBERS.get(" ".join(ordered), "") if words else ""

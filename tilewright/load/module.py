@@ -212,7 +212,8 @@ class _Globals(Mapping[str, "NDArray[Any]"]):
         if symbol not in self.made:
             self.made[symbol] = np.frombuffer(initial_bytes(declared)[0], np.uint8)
         kind = number_dtype(declared.type).numpy
-        written = np.dtype(self.types.get(qualified_name(symbol), kind))
+        title = qualified_name(symbol)
+        written = np.dtype(self.types.get(title.partition("<")[0] if title.endswith(">") else title, kind))
         if kind.itemsize in (1, written.itemsize):
             kind = written
         whole = self.made[symbol]

@@ -317,6 +317,9 @@ class Facet(MemoryFacet):
         run = self.team.wave.run
         run.events.done_by_warpgroup(self.team, np.asarray(value), self.at)
 
+    def line(self) -> str:
+        return "".join(self.at.excerpt()[:1]) if self.at is not None else ""
+
     def fault(self, what: str, lanes: Bools, *, hint: str | None = None) -> None:
         """Stops the kernel, naming the first CTA and warp with such lanes."""
         raise self.team.error("simulation", what, np.broadcast_to(lanes, self.team.shape), self.at, hint=hint)

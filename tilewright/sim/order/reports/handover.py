@@ -254,8 +254,18 @@ class Witness:
             row, knower = clash.later[0] - wave.first, int(clash.access.clocks.knower[heard.thread])
             if clash.access.clocks.is_known(row, knower, *clash.earlier, other.time):
                 return _meeting(_warps(clash.access.record, clash.later), heard.thread, heard.line, last)
+            if self._ends_with_older(tells, (clash.earlier[0], tells.time), (clash.later[0], heard.thread)):
+                text = "a counter that is set back, or a higher goal at each use: one that was reached before line {} "
+                return told(text + "ends the wait of line {}, too", first, heard.line)
             return _fenced(scope, "after", heard.line, last)
         return None
+
+    def _ends_with_older(self, tells: _Flag, write: tuple[int, int], reader: tuple[int, int]) -> bool:
+        """Would the reader, a thread of a CTA, have gone on with a value from before a write, of a CTA at a time?"""
+        history = self.locations.histories.get(tells.where)
+        if history is None or (number := history.seen.get(reader)) is None:
+            return False
+        return any((state.cta, state.time) == write for state in history.states[number - history.first + 1 :])
 
     def _has_published(self, clash: Clash, told: _Flag, thread: int, time: int) -> bool:
         """Has a write published to the later thread what a thread of its own CTA did up to a time?"""
