@@ -57,11 +57,12 @@ class Coverage:
 
 
 class _Marks:
-    """Puts a mark into every block of a kernel's code."""
+    """Puts a mark into every block of a kernel's code, and numbers its statements."""
 
     def __init__(self) -> None:
         self.blocks: list[Span | None] = []
         self.turned: list[ir.Stmt] = []
+        self.statements = 0
 
     def marked(self, kernel: ir.Kernel) -> ir.Kernel:
         body = self._body(kernel.body)
@@ -84,6 +85,9 @@ class _Marks:
                 stmts.append(replace(stmt, then=then, orelse=other))
             elif isinstance(stmt, (ir.For, ir.While)):
                 stmts += self._loop(stmt)
+            elif stmt.at is not None:  # accesses of one line are told apart
+                self.statements += 1
+                stmts.append(replace(stmt, at=replace(stmt.at, column=self.statements)))
             else:
                 stmts.append(stmt)
         return tuple(stmts)

@@ -39,6 +39,7 @@ from tilewright.errors import ArgumentError, SimulationError, Span, TilewrightEr
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_allocations import first_home, variables_set
 from tilewright.load.cu_contents import array_of, contents, map_of
+from tilewright.load.cu_guards import holds_ranges
 from tilewright.load.cu_host import parts_of
 from tilewright.load.cu_launches import LaunchShape, launched, unreached
 from tilewright.load.cu_life import HostAround, by_launches, filled_with, is_copied_to, launch_loop, set_in_part, unset
@@ -84,7 +85,8 @@ class Lacks:
     them that would say it and follow from no size; numbers: names of host code that do, and whether arguments depend on
     them; of_block: those that the threads of a block depend on, of_grid: those that the CTAs do, of_shared: those that
     only the shared memory does; arrays: pointers, and the names of the integers that lack beside each; ranges: those of
-    them that hold where ranges begin; rank: the most extents of a tensor that is passed with its sizes.
+    them that hold where ranges begin; rank: the most extents of a tensor that is passed with its sizes, 2 of
+    a structure with several.
     """
 
     what: dict[str, list[int]] = field(default_factory=dict)
@@ -467,7 +469,8 @@ def _arguments(
         if first and asked.get(param.name) == asked.get(first):
             specs[param.name] = ArgumentSpec(param.name, Same(first))  # host code passes one array twice
         elif param.name in asked:
-            specs[param.name] = ArgumentSpec(param.name, _for_number(asked[param.name].value, param))
+            handed = _with_members(param, word, asked[param.name], shape.host)
+            specs[param.name] = ArgumentSpec(param.name, _for_number(handed, param))
         elif (value := _argument(param, word, number, shape)) is not None:
             specs[param.name] = ArgumentSpec(param.name, value)
         elif not param.is_empty:
@@ -567,17 +570,16 @@ def _ask(
             lacks.add_array(param, elements_asked(params, shape, by_largest=bool(beside)), beside)
             lacks.ranges |= {param.name} if _holds_ranges(param, shape.host) else set()
         else:
+            for name in (lacking := _members_lacking(param, word, shape.host)):
+                lacks.add_number(name, is_argument=True)
+            lacks.rank = max(lacks.rank, min(len(lacking), 2))
             lacks.options = lacks.options.joined(SaidByOptions((example(param),)))
 
 
 def _holds_ranges(param: Parameter, host: Host | None) -> bool:
-    """Are a pointer's elements where ranges begin: does a kernel read ``a[i]`` and ``a[i + 1]``?"""
-    for text in (host.tree.text, *host.around) if host is not None and param.element in INTEGERS else ():
-        places = re.findall(rf"\b{re.escape(param.name)}\s*\[([^\[\]]+)\]", text)
-        plain = {re.sub(r"\s", "", place) for place in places}
-        if any(f"{place}+1" in plain for place in plain):
-            return True
-    return False
+    """Are a pointer's elements where ranges begin?"""
+    texts = (host.tree.text, *host.around) if host is not None and param.element in INTEGERS else ()
+    return any(holds_ranges(text, param.name) for text in texts)
 
 
 def _named(param: Parameter, word: str, shape: LaunchShape) -> list[str]:
@@ -670,6 +672,27 @@ def _structure(param: Parameter, word: str, host: Host | None) -> tuple[Argument
     values = [_member(member, word, words.get(member.name, ""), host) for member in param.fields]
     said = tuple(ArgumentSpec(None, value) for value in values if value is not None)
     return said if len(said) == len(values) else None
+
+
+def _with_members(param: Parameter, word: str, spec: ArgumentSpec, host: Host | None) -> Value:
+    """An argument that is asked for; of a structure that nobody has written with the numbers that host code has."""
+    if host is None or spec.text or not (param.fields and isinstance(spec.value, tuple)):
+        return spec.value
+    words = host.members(word)
+    said = [_member(member, word, words.get(member.name, ""), host) for member in param.fields]
+    pairs = zip(spec.value, said, strict=False)
+    return tuple(ArgumentSpec(part.name, value) if isinstance(value, (int, float)) else part for part, value in pairs)
+
+
+def _members_lacking(param: Parameter, word: str, host: Host | None) -> set[str]:
+    """The names that decide the numbers which host code puts into a structure, where those are not known."""
+    if host is None:
+        return set()
+    numbers, words = replace(host.numbers, lacks=set()), host.members(word)
+    for member in param.fields:
+        if member.kind in INTEGERS and member.name in words:
+            numbers.of(words[member.name])
+    return set(filter(is_name, numbers.lacks))
 
 
 def _member(member: Field, word: str, value: str, host: Host) -> Value | None:

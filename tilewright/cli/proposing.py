@@ -18,12 +18,14 @@ from functools import cached_property, partial
 from itertools import chain
 from math import prod
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.cli.argument_spec import FILLS, ZEROS, ArgumentSpec, ArraySpec, Fill, SaidByOptions
 from tilewright.cli.arguments import Request, arguments_of, kernel_of
+from tilewright.cli.branching import in_other_branches
 from tilewright.cli.clock import KernelClock
 from tilewright.cli.launching import (
     INTEGERS,
@@ -35,15 +37,16 @@ from tilewright.cli.launching import (
     launches_of,
     launches_said,
 )
+from tilewright.cli.lengths import ReachedArray, Sizes, lengths_held
 from tilewright.cli.spreading import spread
 from tilewright.errors import ArgumentError, SimulationError, TilewrightError
 from tilewright.host import Limits
-from tilewright.load import LoadedModule
-from tilewright.load.cu_guards import choice_of, compares, holds_addresses, lets_in, shares
+from tilewright.load import LoadedKernel, LoadedModule
+from tilewright.load.cu_guards import choice_of, compares, holds_addresses, kernel_nodes, lets_in, shares
 from tilewright.load.cu_launcher import launcher
 from tilewright.load.cu_tensors import is_tensor
 from tilewright.load.cu_tree import bare
-from tilewright.load.declared import Field, Parameter
+from tilewright.load.declared import Field, Parameter, number_name
 from tilewright.load.reach import MemoryReach
 from tilewright.small import coverage_of
 from tilewright.terminal import complain
@@ -64,6 +67,7 @@ NUMBERS = (FILLS["zeros"], FILLS["ramp"])  # of arrays of integers: alike, or al
 SECONDS, LEAST = 1.5, 16  # of the processor, of a run with larger sizes; and the least that sizes become
 FEWEST = 4  # what a size becomes where a run takes long, of one that decides on no extent of a launch before others
 MOST_SIZE = 1 << 14  # of a size that is made a multiple of the threads of a CTA
+NO_LENGTHS: Mapping[str, int] = MappingProxyType({})
 PARTS = 10  # halves of the threads of a CTA: where elements of several sizes are numbered by one index
 ODD, ODD_VECTORS = 3, 16  # how much less than a multiple a size is; where the kernels have vectors
 LANES = 32  # of a warp
@@ -78,7 +82,7 @@ class _Proposals:
     """The launches of a file with what is proposed for them. of_grid, of_block, of_shared: names that their CTAs
     depend on, the threads of these, and their shared memory alone. only: the kernel whose launch is wanted, of all;
     clock: of that. has_smaller: are there smaller sizes, where runs with these take long? is_made_up: does no text
-    launch it? read: launches that were read, by their sizes.
+    launch it? fixed: sizes with which host code comes to it. read: launches that were read, by their sizes.
     """
 
     module: LoadedModule
@@ -93,6 +97,7 @@ class _Proposals:
     clock: KernelClock | None = None
     has_smaller: bool = True
     is_made_up: bool = False
+    fixed: Mapping[str, int] = field(default_factory=dict)
     read: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -103,7 +108,7 @@ class _Proposals:
         """The launches, with other sizes than the proposed ones, too."""
         launch: dict[str, Any] = {**self.options.launch}
         request = replace(self.request, args=(*self.request.args, *self.options.args), **launch)
-        numbers = {**self.sizes, **self.options.sizes, **sizes}
+        numbers = {**self.sizes, **self.options.sizes, **sizes, **self.fixed}
         if self.clock is not None:
             self.clock.left()
         key = self.only, request.args, *sorted(numbers.items())
@@ -332,7 +337,7 @@ def with_proposals(module: LoadedModule, request: Request, file: Path, sizes: Ma
     proposals = _Proposals(module, request, file, sizes)
     kernels = kernels_asked_for(module, request, file, sizes)
     try:
-        return _with_ways(proposals)
+        return _with_ways(proposals, in_branches=request.kernel is None)
     except TilewrightError:
         if len(kernels) == 1:
             raise
@@ -372,8 +377,10 @@ def _with_texts(module: LoadedModule, texts: Iterable[str]) -> LoadedModule:
     return other
 
 
-def _with_ways(proposals: _Proposals) -> list[Launched]:
-    """The launches, which share what is proposed. Raises ArgumentError where something lacks all the same."""
+def _with_ways(proposals: _Proposals, *, in_branches: bool = False) -> list[Launched]:
+    """The launches, which share what is proposed. in_branches: and those to which host code comes with other sizes
+    alone? Raises ArgumentError where something lacks all the same.
+    """
     launches, lacks = proposals.launches()
     asked = lacks
     for _ in range(ROUNDS):
@@ -389,11 +396,25 @@ def _with_ways(proposals: _Proposals) -> list[Launched]:
         launches, lacks = proposals.launches()
     if lacks.what:
         asked.check(proposals.file)
-    numbers = {**proposals.sizes, **proposals.options.sizes}
+    numbers = {**proposals.sizes, **proposals.options.sizes, **proposals.fixed}
     proposals.read["kernels"] = kernels_asked_for(proposals.module, proposals.request, proposals.file, numbers)
     proposals = proposals.with_like_extents()
     launches = proposals.launches()[0]
-    return [replace(launch, ways=partial(_ways, proposals.of(launch))) for launch in launches]
+    launched = [replace(launch, ways=partial(_ways, proposals.of(launch))) for launch in launches]
+    return [*launched, *(_in_branches(proposals) if in_branches else ())]
+
+
+def _in_branches(proposals: _Proposals) -> list[Launched]:
+    """The launches to which host code comes with other sizes than the proposed ones alone."""
+    options = proposals.options
+    kernels = in_other_branches(proposals.module, {**proposals.sizes, **options.sizes}, options.sizes.keys(),
+                                [name for name, _ in proposals.kernels])  # fmt: skip
+    launches = list[Launched]()
+    for name, sizes in kernels.items():
+        request = replace(proposals.request, kernel=name)
+        with suppress(TilewrightError):
+            launches += _with_ways(replace(proposals, request=request, options=SaidByOptions(), fixed=sizes, read={}))
+    return launches
 
 
 def _sized(proposals: _Proposals) -> list[_Sized]:
@@ -459,10 +480,11 @@ def _ways(proposals: _Proposals, clock: KernelClock) -> Iterator[Launched]:
 
 @dataclass(frozen=True)
 class _Look:
-    """What a run shows: how many elements of arrays it reaches, and blocks of code."""
+    """What a run shows: how many elements of arrays it reaches, also by each place in the text, and blocks of code."""
 
     reach: Mapping[str, int]
     coverage: Mapping[str, Any]
+    arrays: Sequence[ReachedArray] = ()
 
     @property
     def is_known(self) -> bool:
@@ -560,6 +582,24 @@ class _Sized:
                     lengths[array] = more
         return lengths if lengths and lengths.keys() <= self._floats else {}
 
+    def _held(self, launch: Launched) -> dict[str, int]:
+        """The lengths of arrays that the kernel's own accesses say, and one of them reaches beyond in a launch,
+        whatever integers are in arrays.
+        """
+        request, texts, look = launch.request, self.proposals.module.texts, self._look(launch)
+        title = request.kernel or ""
+        numbers = {*map(int, _integers(request.args)), *request.grid}
+        lets = lets_in(texts, title, {*_names_of_integers(kernel_of(self.proposals.module, request))})
+        text = "\n".join(tree.of(node) for tree, node in kernel_nodes(texts, bare(title)))
+        sizes = Sizes(frozenset(numbers), frozenset((*(request.block or ()), prod(request.block or ()))))
+        lengths = lengths_held(look.arrays, sizes, text, lets_in=lets)
+        other = _Sized(self.proposals, next(fill for fill in NUMBERS if fill != self.fill))
+        if lengths and (filled := other._filled(launch)).request.args != request.args:
+            pairs = zip(look.arrays, other._look(filled).arrays, strict=False)
+            apart = {array.name for array, like in pairs if array.ends != like.ends}
+            lengths = {name: length for name, length in lengths.items() if name not in apart}
+        return lengths
+
     @property
     def _floats(self) -> set[str]:
         """The arrays of floats."""
@@ -608,7 +648,10 @@ class _Sized:
 
     def proposed(self) -> Launched:
         """The launch with such arrays, which says what of it is proposed."""
-        launch = self._with_lengths(self.launch, {**self.look.reach, **self.beyond}, self.sizes)
+        held = self._held(self.launch)
+        launch = self._with_lengths(self.launch, {**self.look.reach, **self.beyond}, self.sizes, held)
+        if not held and self.multiples and (held := self._held(self.whole)):
+            return self._with_lengths(self.whole, self._look(self.whole).reach, self.multiples, held)
         if self.look.is_known and (uneven := self._uneven_sizes()):
             other = self._filled(self.proposals.launch(**{**self.sizes, **uneven}))
             launch = replace(launch, uneven=self._with_lengths(other, self.look.reach, {**self.sizes, **uneven}))
@@ -634,8 +677,10 @@ class _Sized:
         other = proposals.launch(**{**self.sizes, **uneven}).request
         return uneven if (other.grid, other.block) == grid else {}
 
-    def _with_lengths(self, launch: Launched, reach: Mapping[str, int], sizes: Mapping[str, int]) -> Launched:
-        scaled = self._scaled(sizes)
+    def _with_lengths(
+        self, launch: Launched, reach: Mapping[str, int], sizes: Mapping[str, int], held: Mapping[str, int] = NO_LENGTHS
+    ) -> Launched:
+        scaled = {**self._scaled(sizes), **held}
         lengths = {**reach, **scaled}
         loose = frozenset(name.partition(".")[0] for name in lengths.keys() - scaled.keys() - self.beyond.keys())
         names = {*lengths, *(spec.name for spec in self.proposals.options.args)}
@@ -645,7 +690,7 @@ class _Sized:
         if self.proposals.has_smaller and many > MOST_ELEMENTS:
             raise _TakesLong
         arrays = tuple(spec for spec in request.args if spec.name in names)
-        said = SaidByOptions(arrays, {**self.proposals.options.sizes, **sizes})
+        said = SaidByOptions(arrays, {**self.proposals.options.sizes, **sizes, **self.proposals.fixed})
         return replace(launch, request=request, coverage=self.look.coverage, proposed=said,
                        is_reach_known=self.look.is_known, loose=loose)  # fmt: skip
 
@@ -710,7 +755,26 @@ class _Sized:
                 raise _TakesLong from None
             raise clock.spent() from None
         lengths = {name: max(1, -(-reach.ends.get(name, 0) // array.itemsize)) for name, array in asked.items()}
-        return _Look(lengths, coverage.as_data)
+        places = (ReachedArray(name, array.itemsize, array.dtype.kind in "iu", (*reach.places.get(name, {}).values(),))
+                  for name, array in asked.items())  # fmt: skip
+        return _Look(lengths, coverage.as_data, tuple(places))
+
+
+def _integers(args: Iterable[ArgumentSpec]) -> Iterator[int]:
+    """The whole numbers among arguments, and in structures."""
+    for spec in args:
+        if isinstance(spec.value, tuple):
+            yield from _integers(spec.value)
+        elif (number := spec.number) is not None and number == int(number):
+            yield int(number)
+
+
+def _names_of_integers(kernel: LoadedKernel) -> Iterator[str]:
+    """What the whole numbers among a kernel's parameters are called, and in structures."""
+    for param in kernel.written:
+        yield from (member.name for member in param.fields if member.kind in INTEGERS)
+        if not (param.is_pointer or param.fields) and number_name(param.type) in INTEGERS:
+            yield param.name
 
 
 def _kind(launch: Launched, name: str) -> str:

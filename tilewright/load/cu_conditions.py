@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,14 @@ def conditions(host: Host) -> Iterator[tuple[str, bool | None]]:
     """What has to hold for host code to come to its place, and whether it does; None where the text does not say."""
     with host.numbers.unasked():
         yield from [(text, _holds(host, text, wanted=wanted)) for text, wanted in _wanted(host)]
+
+
+def constants_of(host: Host, text: str, names: Collection[str]) -> list[int]:
+    """The numbers in a condition that host code says, whatever ``names`` are."""
+    words = dict.fromkeys(re.findall(r"(?<![\w.])\w+\b(?!\.)", text))
+    with host.numbers.unasked():
+        values = [host.number(word) for word in words if word not in names]
+    return [int(value) for value in values if value is not None]
 
 
 def _holds(host: Host, text: str, *, wanted: bool) -> bool | None:

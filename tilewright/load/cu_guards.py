@@ -41,32 +41,60 @@ def compares(texts: Sequence[str], kernel: str, names: Collection[str]) -> bool 
 
 
 def lets_in(texts: Sequence[str], kernel: str, names: Collection[str]) -> bool:
-    """Does a kernel let an index be as large as a size, ``if (i <= n)`` or ``if (i > n) return``, in texts that speak
-    of no ``n + 1`` that would be meant? names: what hold the size.
+    """Does a kernel let an index be as large as a size, ``if (i <= n)`` or ``if (i > n) return``, or as what it makes
+    of sizes alone, in texts that speak of no ``n + 1`` that would be meant? names: what hold the size, members of
+    structures by their own names.
     """
-    listed = "|".join(map(re.escape, names))
-    one_more = re.compile(rf"\b(?:{listed})\s*\+\s*1\b|\b1\s*\+\s*(?:{listed})\b")
-    if not names or any(one_more.search(text) for text in texts):
-        return False
-    for tree, node in kernel_nodes(texts, bare(kernel)):
+    for tree, node in kernel_nodes(texts, bare(kernel)) if names else ():
+        body = node.child_by_field_name("body")
+        sizes = _with_products(tree, body, names) if body is not None else {*names}
+        listed = "|".join(map(re.escape, sizes))
+        one_more = re.compile(rf"\b(?:{listed})\s*\+\s*1\b|\b1\s*\+\s*(?:{listed})\b")
+        if any(one_more.search(text) for text in texts):
+            return False
         for compared, left, operator, right in operations(tree, node):
-            if (operator in ("<=", ">") and right in names and left.isidentifier()) or (
-                operator in (">=", "<") and left in names and right.isidentifier()
+            if (operator in ("<=", ">") and _member(right) in sizes and left.isidentifier()) or (
+                operator in (">=", "<") and _member(left) in sizes and right.isidentifier()
             ):
-                return _is_condition(compared) or _is_of_ctas(tree, compared)
+                return _is_condition(compared) or _is_of_threads(tree, node, compared)
     return False
 
 
-def _is_of_ctas(tree: Tree, compared: Node) -> bool:
-    """Is a comparison the condition of a loop that begins by the CTA, ``for (i = blockIdx.x; i <= n; ...``?"""
+def _member(text: str) -> str:
+    """``n`` of ``p.n`` and ``p->n``; any other text itself."""
+    return re.sub(r"^[\w.]+(?:\.|->)(?=\w+$)", "", text)
+
+
+def _is_of_threads(tree: Tree, kernel: Node, compared: Node) -> bool:
+    """Is a comparison the condition of a loop that each thread begins elsewhere, ``for (i = threadIdx.x; i <= n; ...``,
+    also by a variable that is made of these?
+    """
     loop = compared.parent
-    return loop is not None and loop.type == "for_statement" and "blockIdx" in tree.of(loop).partition(";")[0]
+    if loop is None or loop.type != "for_statement":
+        return False
+    begin = tree.of(loop).partition(";")[0]
+    words = {*re.findall(r"[^\W\d]\w*", begin)}
+    declared = re.findall(r"(\w+)\s*=([^;=]*\b(?:threadIdx|blockIdx)\b)", tree.of(kernel))
+    return bool(words & {*_OF_THREADS, *(name for name, _ in declared)})
 
 
 def holds_addresses(texts: Sequence[str], kernel: str, name: str) -> bool:
     """Does a kernel make pointers of the elements of an array: ``(const float*)ptrs[i]``?"""
     cast = re.compile(rf"\*\s*(?:(?:const|__restrict__)\s*)*(?:>\s*\(|\))\s*{re.escape(name)}\s*\[")
     return any(cast.search(tree.of(node)) for tree, node in kernel_nodes(texts, bare(kernel)))
+
+
+def holds_ranges(text: str, name: str) -> bool:
+    """Are an array's elements where ranges begin: does a text read ``a[i]`` and ``a[i + 1]``?"""
+    places = {re.sub(r"\s", "", place) for place in re.findall(rf"\b{re.escape(name)}\s*\[([^\[\]]+)\]", text)}
+    return any(f"{place}+1" in places for place in places)
+
+
+def compares_neighbours(text: str, name: str) -> bool:
+    """Does a text ask whether neighbours are equal, ``a[i] != a[i + 1]``, and make no ranges of them?"""
+    element = rf"\b{re.escape(name)}\s*\[[^\[\]]*\]"
+    compared, used = rf"{element}\s*[!=]=\s*{element}", rf"[-<]=?\s*{element}|{element}\s*-|=\s*{element}"
+    return bool(re.search(compared, text)) and not re.search(used, re.sub(compared, "", text))
 
 
 def shares(texts: Sequence[str], name: str, others: Collection[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,14 +15,26 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
 
 
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far the accesses of one place go: from byte ``begin`` to the one before ``end``, ``width`` each."""
+
+    begin: int
+    end: int
+    width: int
+    write: bool
+
+
 class MemoryReach(Events):
     """The ends of the bytes that runs touch, by the names of arrays, of global memory counted from where each starts;
-    those of all of shared memory are by the name "shared".
+    those of all of shared memory are by the name "shared". places: the same for each place of the code that has
+    accesses.
     """
 
     def __init__(self, space: str) -> None:
         self.space = space
         self.ends = dict[str, int]()
+        self.places: dict[str, dict[Site, Reached]] = {}
 
     def subscribe(self, program: Program) -> None:
         """Hear of the runs of a program."""
@@ -33,12 +46,16 @@ class MemoryReach(Events):
         if place is None or place.space != self.space:
             return None
         name, start = (place.name, place.start) if self.space == "global" else (self.space, 0)
+        places, nothing = self.places.setdefault(name, {}), Reached(1 << 62, 0, site.width, site.write)
 
         def note(event: AccessEvent) -> None:
             for at in event.every:
-                if at.hi + site.width - start > self.ends.get(name, 0):
-                    active = np.broadcast_to(at.full(), event.team.shape)[event.team.full]
-                    end = int(active.max(initial=0)) + site.width - start
+                before = places.get(site, nothing)
+                if at.hi + site.width - start > before.end or at.lo - start < before.begin:
+                    active = np.broadcast_to(at.full(), event.team.shape)[event.team.full] - start
+                    end = int(active.max(initial=-start)) + site.width
+                    begin = int(active.min(initial=before.begin))
+                    places[site] = Reached(begin, max(end, before.end), site.width, site.write)
                     self.ends[name] = max(self.ends.get(name, 0), end)
 
         return note
