@@ -118,3 +118,61 @@ def test_tensors_beside_one_that_decides_on_threads_are_as_wide(tmp_path: Path) 
     assert verdict["status"] == "clean", verdict
     sizes = {option.rpartition("=")[2].strip("'") for option in verdict["proposed"] if ".size(2)" in option}
     assert len(sizes) == 1
+
+
+CHECKED = """
+#include <torch/extension.h>
+typedef torch::PackedTensorAccessor32<float, 2, torch::RestrictPtrTraits> matrix;
+__global__ void shifted(const matrix x, const matrix planes, matrix out) {
+    int row = blockIdx.x, plane = threadIdx.x;
+    float sum = planes[plane][x.size(1) WHERE];
+    for (int i = 0; i < x.size(1); i++) sum += x[row][i] * planes[plane][i];
+    out[row][plane] = sum;
+}
+void host(torch::Tensor x, torch::Tensor planes, torch::Tensor out) {
+    int wide = x.size(1);
+    CHECK
+    shifted<<<x.size(0), planes.size(0)>>>(x.packed_accessor32<float, 2, torch::RestrictPtrTraits>(),
+                                           planes.packed_accessor32<float, 2, torch::RestrictPtrTraits>(),
+                                           out.packed_accessor32<float, 2, torch::RestrictPtrTraits>());
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        'assert(((void)"one more for the bias", wide + 1 == planes.size(1)));',
+        'TORCH_CHECK(x.dim() == 2 && planes.size(1) == wide + 1, "one more for the bias");',
+        "TORCH_CHECK(x.size(1) == wide, 1); AT_ASSERT(planes.size(1) == x.size(1) + 1);",
+    ],
+)
+@pytest.mark.parametrize(("where", "status"), [("", "clean"), ("+ 1", "wrong")])
+def test_extents_are_what_host_code_checks_them_to_be(check: str, where: str, status: str, tmp_path: Path) -> None:
+    (verdict,) = verdicts_on(CHECKED.replace("CHECK", check).replace("WHERE", where), tmp_path)
+
+    assert verdict["status"] == status, verdict
+
+
+POINTS = """
+#include <torch/extension.h>
+__global__ void centred(const float* points, float* out, int n) {
+    int batch = blockIdx.y, i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i GUARD n) for (int k = 0; k < 3; k++) out[(batch * n + i) * 3 + k] = points[(batch * n + i) * 3 + k] - 1;
+}
+torch::Tensor host(torch::Tensor points) {
+    int n = points.size(1);
+    torch::Tensor out = torch::zeros_like(points);
+    centred<<<dim3((n + 255) / 256, points.size(0)), 256>>>(points.data_ptr<float>(), out.data_ptr<float>(), n);
+    return out;
+}
+"""
+
+
+@pytest.mark.parametrize(("guard", "status"), [("<", "clean"), ("<=", "wrong")])
+def test_a_tensor_like_one_of_more_extents_than_are_asked_for_is_as_large(
+    guard: str, status: str, tmp_path: Path
+) -> None:
+    (verdict,) = verdicts_on(POINTS.replace("GUARD", guard), tmp_path)
+
+    assert verdict["status"] == status, verdict

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from tilewright.load.cu_numbers import Number, is_name, type_bytes
-from tilewright.load.cu_tree import split, with_values
+from tilewright.load.cu_tree import closed, split, with_values
 
 _ASKED = re.compile(r"(\w+)(?:\.|->)(size|numel|nelement|stride|dim|ndimension|element_size)\((-?\d*)\)"
                     r"|(\w+)(?:\.|->)(?:sizes|shape)\(\)\[(\d+)\]")  # fmt: skip
@@ -24,6 +25,9 @@ _ACCESSOR = re.compile(r"\b(?:Packed)?TensorAccessor\w*\s*<\s*([\w:]+)\s*,\s*(\d
 _INFO = re.compile(r"\bTensorInfo\s*<\s*([\w:]+)\s*,")
 _HANDED = re.compile(r"(\w+)(?:\.|->)\w*accessor\w*\s*<|(?:[\w:]+::)?getTensorInfo\s*<.*>\s*\(\s*(\w+)\s*\)",
                      re.DOTALL)  # fmt: skip
+_CHECKS = re.compile(r"\b(?:assert|\w*(?:CHECK|ASSERT)\w*)\s*\(")
+_EXTENT = re.compile(r"(\w+)(?:\.|->)size\(\d+\)")  # as it stands in an expression without spaces
+_PLAIN = re.compile(r"[\w.>()+*/-]+")
 _DEPTH = 8  # of tensors that are as others
 
 
@@ -60,6 +64,8 @@ class Tensors:
 
     def instead(self, word: str) -> str | None:
         """What an expression on a tensor comes to, as one on its extents; None of any other expression."""
+        if (equal := self.equal.get(re.sub(r"\s", "", word))) is not None:
+            return equal
         asked = _ASKED.fullmatch(re.sub(r"\s", "", word))
         if asked is None or (is_name(word) and self.made(asked[1]) is None and self._same_as(asked[1]) == asked[1]):
             return None
@@ -78,7 +84,29 @@ class Tensors:
         if (maker := self.made(tensor)) is not None:
             return maker.shape
         root = self._same_as(tensor)
-        return tuple(f"{root}.size({place})" for place in range(self._rank(root)))
+        return self._extents(root, self._rank(root))
+
+    def _extents(self, root: str, rank: int) -> tuple[str, ...]:
+        """Those of a tensor that the function is handed."""
+        names = (f"{root}.size({place})" for place in range(rank))
+        return tuple(self.equal.get(name, name) for name in names)
+
+    @cached_property
+    def equal(self) -> dict[str, str]:
+        """What the function checks extents to be, each of one tensor by an expression without it."""
+        equal = dict[str, str]()
+        for check in _CHECKS.finditer(self.text):
+            inside = re.sub(r"\s", "", self.text[check.end() : closed(self.text, check.end()) - 1])
+            while inside.startswith("(") and closed(inside, 1) == len(inside):
+                inside = inside[1:-1]
+            for term in (term for part in split(inside) for term in part.split("&&")):
+                sides = term.split("==")
+                sides.sort(key=lambda side: _EXTENT.fullmatch(side) is not None)
+                name = _EXTENT.fullmatch(sides[-1]) if len(sides) == 2 and _PLAIN.fullmatch(sides[0]) else None
+                value = equal.get(sides[0], sides[0])
+                if name is not None and value != name[0] and name[1] not in sides[0] and self.made(name[1]) is None:
+                    equal.setdefault(name[0], value)
+        return equal
 
     def made(self, tensor: str) -> MadeTensor | None:
         """A tensor that the function makes; None of any other."""
@@ -95,10 +123,10 @@ class Tensors:
 
     def allocated(self, word: str, bound: Mapping[str, str]) -> str | None:
         """The bytes of the tensor whose data a word points to, as an expression; None of one that the function is
-        handed.
+        handed, or makes like one of which it does not say how many extents that has.
         """
         data = _DATA.match(re.sub(r"\s+", " ", word).strip())
-        if data is None or self.made(data[1]) is None:
+        if data is None or self.made(data[1]) is None or self._is_like_a_guess(data[1]):
             return None
         size = type_bytes(with_values(data[2], bound).rpartition("::")[2])
         return f"{_product(self.shape(data[1]))} * {size}" if size else None
@@ -115,7 +143,7 @@ class Tensors:
         maker, shape = self.made(tensor), self.shape(tensor)
         rank = int(accessor[2]) if accessor else len(shape)
         if maker is None:
-            shape = tuple(f"{tensor}.size({place})" for place in range(rank))
+            shape = self._extents(tensor, rank)
         if len(shape) != rank:
             return None
         element = accessor[1] if accessor else info[1] if info else ""
@@ -136,11 +164,26 @@ class Tensors:
             tensor = same[1]
         return tensor
 
+    def _is_like_a_guess(self, tensor: str) -> bool:
+        """Is a tensor made like one that the function is handed, and of which it asks for some extents alone?"""
+        like = _LIKE.match(str(self.names.get(self._same_as(tensor), "")))
+        root = self._same_as(like[2]) if like is not None else ""
+        if not root or self.made(root) is not None or self._checked_rank(root) is not None:
+            return False
+        whole = rf"\b{re.escape(root)}\s*(?:\.|->)\s*(?:n(?:umel|element)\s*\(|sizes\s*\(|\w*accessor)"
+        return re.search(whole, self.text) is None
+
+    def _checked_rank(self, tensor: str) -> int | None:
+        """How many extents a tensor has, as the function checks it."""
+        dim = r"\s*(?:\.|->)\s*(?:dim|ndimension)\s*\(\s*\)\s*(?:==|,)\s*(\d)\b"
+        checked = re.search(rf"\b{re.escape(tensor)}{dim}", self.text)
+        return int(checked[1]) if checked is not None else None
+
     def _rank(self, tensor: str) -> int:
         """How many extents a tensor has, as the function checks or asks for them."""
         name = rf"\b{re.escape(tensor)}\s*(?:\.|->)\s*"
-        if checked := re.search(name + r"(?:dim|ndimension)\s*\(\s*\)\s*(?:==|,)\s*(\d)\b", self.text):
-            return int(checked[1])
+        if (checked := self._checked_rank(tensor)) is not None:
+            return checked
         places = [int(place) for place in re.findall(name + r"size\s*\(\s*(-?\d+)\s*\)", self.text)]
         places += [int(place) for place in re.findall(name + r"sizes\s*\(\s*\)\s*\[\s*(\d+)\s*\]", self.text)]
         is_counted = bool(re.search(name + r"n(?:umel|element)\s*\(", self.text))
