@@ -33,13 +33,12 @@ from tilewright.cuda.emit_unit import (
 from tilewright.errors import TargetError
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES
-from tilewright.isa import Arch, since
+from tilewright.isa import STATIC_SHARED_BYTES, Arch, since
 from tilewright.records import replace
 from tilewright.terms import option, told
 
 __all__ = ["STATIC_SHARED_BYTES", "dynamic_shared_bytes", "emit", "entry_name"]
 
-STATIC_SHARED_BYTES = 48 * 1024  # more than this must be asked for when the kernel is launched
 ARENA_ALIGNMENT = 1024
 INDENT = "  "
 CLUSTERS = since("sm_90")

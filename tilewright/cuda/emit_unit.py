@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,41 +30,17 @@ if TYPE_CHECKING:
 # Names: the user's own, as far as C++ allows them.
 
 
-_KEYWORDS = """
-alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class co_await
-co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype default delete do
-double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable namespace
-new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires return
-short signed sizeof static static_assert static_cast struct switch template this thread_local throw true try typedef
-typeid typename typeof union unsigned using virtual void volatile wchar_t while xor xor_eq
-"""
-_MACROS = "NULL assert linux unix i386"
-_USED = """
-threadIdx blockIdx blockDim gridDim warpSize dim3 printf min max fminf fmaxf fmin fmax floorf floor truncf trunc fmodf
-fmod rintf rint fabsf fabs copysignf copysign size_t uint2 uint4
-"""
-# What CUDA declares without a header: functions that also exist with the suffix f (and l), then the others.
-_MATH = """
-abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh cospi cyl_bessel_i0 cyl_bessel_i1 erf erfc
-erfcinv erfcx erfinv exp exp10 exp2 expm1 fabs fdim fdivide floor fma fmax fmin fmod frexp hypot ilogb isfinite isinf
-isnan j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter
-nexttoward norm norm3d norm4d normcdf normcdfinv pow powi rcbrt remainder remquo rhypot rint rnorm rnorm3d rnorm4d round
-rsqrt scalbln scalbn signbit sin sincos sincospi sinh sinpi sqrt tan tanh tgamma trunc y0 y1 yn
-"""
-_DECLARED = """
-abort alloca aligned all any ballot calloc clock clock64 enumKind exit free labs llabs libraryPropertyType llmax llmin
-main malloc memchr memcmp memcpy memmove memset mulhi mul24 mul64hi operator_new realloc saturate std strlen syncthreads
-trap ullmax ullmin umax umin umulhi umul24 umul64hi usad va_arg va_copy va_end va_list va_start wait
-MAJOR_VERSION MINOR_VERSION PATCH_LEVEL
-"""
+_KEYWORDS, _MACROS, _USED, _MATH, _DECLARED = (
+    paragraph.split() for paragraph in Path(__file__).with_name("names.txt").read_text("utf-8").split("\n\n")[1:]
+)
 # Reserved for the implementation, or declared by CUDA under a common prefix.
 _FAMILIES = re.compile(r"__.*|tw_.*|_[A-Z].*|(cuda|NV_)[A-Z_].*|CUDA(RT)?_.*|CUDARTAPI|CU_.*|CUdev.*|CUuuid.*")
 _DECLARED_FAMILIES = re.compile(
     r"atomic[A-Z].*|(tex|surf)[123C].*|(make_)?u?(char|short|int|long|longlong|float|double)[1-4](_(16|32)a)?"
 )
 
-RESERVED = frozenset(f"{_KEYWORDS} {_MACROS} {_USED}".split())  # what no name of the text may be
-DECLARED = frozenset((*_DECLARED.split(), *(base + suffix for base in _MATH.split() for suffix in ("", "f", "l"))))
+RESERVED = frozenset((*_KEYWORDS, *_MACROS, *_USED))  # what no name of the text may be
+DECLARED = frozenset((*_DECLARED, *(base + suffix for base in _MATH for suffix in ("", "f", "l"))))
 
 
 class Names:

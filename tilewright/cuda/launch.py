@@ -29,7 +29,8 @@ from tilewright.cuda.tensors import QUICK, TORCH, Inspected, Reader, inspected, 
 from tilewright.dtypes import NAMES, DType, dtype
 from tilewright.errors import ArgumentError
 from tilewright.ir import Kernel, Launch, Number, Var, names_in
-from tilewright.ir.arguments import DEFAULT_ALIGNMENT, ArrayInfo, Bindings, Signature
+from tilewright.ir.arguments import ArrayInfo, Bindings, Signature
+from tilewright.ir.buffer import ARGUMENT_ALIGNMENT
 from tilewright.ir.numbers import largest_float
 from tilewright.ir.tensor_map import FILLS, MAP_ALIGNMENT, MAP_BYTES, MapFields
 from tilewright.isa import Arch, not_run, runs_on
@@ -359,7 +360,7 @@ class Launcher:
         takes_maps = any(not tensor_map.is_made for tensor_map in kernel.maps)  # maps that callers pass
         self._is_quick = not takes_maps and not any(_goes_as_bits(param) for param in kernel.params)
         deciding = _deciding(signature)
-        alignment = max([DEFAULT_ALIGNMENT, *(buffer.align for buffer in signature.buffers.values())])
+        alignment = max([ARGUMENT_ALIGNMENT, *(buffer.align for buffer in signature.buffers.values())])
         self._apart = _apart(kernel)
         largest = [largest_float(p.dtype) if p.dtype.is_float and p.dtype.bits < 64 else None for p in kernel.params]
         decides = [param.name in deciding for param in kernel.params]

@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tilewright.errors import ArgumentError, KernelError, Span
-from tilewright.ir.buffer import Buffer, row_major
+from tilewright.ir.buffer import ARGUMENT_ALIGNMENT, Buffer, row_major
 from tilewright.ir.expr import AddressOf, Expr, Number, Value, Var, const_value
 from tilewright.ir.intervals import limits
 from tilewright.ir.launch import launch_of
@@ -137,7 +137,6 @@ def differing(
     return None if same or 0 in shape else wanted
 
 
-DEFAULT_ALIGNMENT = 16  # bytes: what a 128-bit access needs
 MOST_CTAS = {"x": 2**31 - 1, "y": 65535, "z": 65535}
 
 # What else than its own name an array of this dtype may be called, and how many elements one of its items holds.
@@ -305,7 +304,7 @@ class Signature:
             raise self._refuse(buffer, "is written by the kernel", "a read-only array", "a writable one")
         if value.size and value.address == 0:
             raise self._refuse(buffer, "has no memory", "the address 0", "an array whose elements are stored")
-        needed = buffer.align or DEFAULT_ALIGNMENT
+        needed = buffer.align or ARGUMENT_ALIGNMENT
         if value.size and value.alignment < needed:
             raise self._refuse(
                 buffer,

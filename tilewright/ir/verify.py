@@ -199,14 +199,13 @@ def rounds_written_out(loop: ir.For, around: int) -> int:
 
 
 GONE = {ir.DeviceEntry: "T.device_entry", ir.ScopeId: "a scope id", ir.TileCallStmt: "a tile call"}
-MOST_THREADS = 1024
 
 
 def verify_lowered(kernel: ir.Kernel) -> None:
     """Check the invariants of stage "lowered". Raises KernelError, at the kernel's line: a pass of ours is wrong."""
     launch = kernel.launch
-    if launch is None or not 1 <= launch.threads <= MOST_THREADS:
-        what, allowed = f"{kernel.name} has no launch", f"1 to {MOST_THREADS} threads per CTA"
+    if launch is None or not 1 <= launch.threads <= ir.MAX_THREADS:
+        what, allowed = f"{kernel.name} has no launch", f"1 to {ir.MAX_THREADS} threads per CTA"
         raise KernelError(what, given=str(launch), allowed=allowed, at=kernel.at)
     for stmt in ir.statements(kernel.body):
         with located(stmt.at):

@@ -14,9 +14,9 @@ from math import prod
 from tilewright.errors import TargetError, choices, described
 
 __all__ = [
-    "ARCHS", "GPU_ARCHS", "MOST_CLUSTER", "MOST_REGISTERS", "PORTABLE_CLUSTER", "Arch", "Requirement", "arch",
-    "check_cluster", "clusters_on", "ctas_of_an_sm", "default_arch", "gpu_named", "most_registers", "nearest",
-    "not_run", "only", "resident_ctas", "runs_on", "since", "suffixed",
+    "ARCHS", "BARRIERS", "GPU_ARCHS", "MOST_CLUSTER", "MOST_REGISTERS", "PORTABLE_CLUSTER", "STATIC_SHARED_BYTES",
+    "Arch", "Requirement", "arch", "check_cluster", "clusters_on", "ctas_of_an_sm", "default_arch", "gpu_named",
+    "most_registers", "nearest", "not_run", "only", "resident_ctas", "runs_on", "since", "suffixed",
 ]  # fmt: skip
 
 
@@ -223,6 +223,8 @@ def not_run(name: str, target: Arch, capability: int, device: object) -> TargetE
 
 PORTABLE_CLUSTER, MOST_CLUSTER = 8, 16  # CTAs; more than 8 only for a kernel that allows sizes that are not portable
 MOST_REGISTERS = 255  # of a thread
+BARRIERS = 16  # of a CTA, by numbers
+STATIC_SHARED_BYTES = 48 << 10  # of a CTA, that a kernel has without asking for more at its launch
 RESERVED = 1024  # bytes of shared memory that the driver keeps for itself in each CTA
 # Clusters of so many CTAs that an H200 runs at once, a CTA on each of its 132 SMs: measured.
 H200_SMS, H200_CLUSTERS = 132, {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15, 16: 7}

@@ -42,12 +42,12 @@ from tilewright.isa.places import constant
 from tilewright.isa.table import REQUIRED, WHOLE_WARP, instruction, single
 
 __all__ = [
-    "COPY_SHAPES", "CTA_GROUP", "EVERY_LANE", "EXPAND", "PATHS", "PLACE", "TMEM_ARCHS", "TMEM_COLUMNS", "TMEM_LANES",
-    "TMEM_SHAPES", "CopyShape", "DataPath", "TmemShape", "cells_of", "copied_lanes", "path_of",
+    "COPY_SHAPES", "CTA_GROUP", "EVERY_LANE", "EXPAND", "LEAST_COLUMNS", "PATHS", "PLACE", "TMEM_ARCHS", "TMEM_COLUMNS",
+    "TMEM_LANES", "TMEM_SHAPES", "CopyShape", "DataPath", "TmemShape", "cells_of", "copied_lanes", "path_of",
 ]  # fmt: skip
 
 TMEM_LANES, TMEM_COLUMNS = 128, 512
-LEAST_COLUMNS = 32
+LEAST_COLUMNS = 32  # an allocation takes 32, 64, 128, 256 or 512 columns
 TMEM_ARCHS = suffixed(100, 103, 110)
 CTA_GROUP: Spellings = {1: ".cta_group::1", 2: ".cta_group::2"}
 SOURCE = 'PTX ISA, "TensorCore 5th Generation: {}"'

@@ -47,6 +47,7 @@ from numpy.typing import NDArray
 from tilewright.isa.arch import Requirement, only
 from tilewright.isa.descriptors import (
     PRODUCT_KINDS,
+    UNIT,
     InstructionDescriptor,
     MatrixDescriptor,
     descriptor_addresses,
@@ -87,7 +88,6 @@ __all__ = [
 # in their rows' lanes, of B's the first of the quarters that share columns.
 
 Array = NDArray[Any]
-UNIT = 16  # bytes
 ATOM_OF_WIDE = 32  # bytes that a swizzle moves together in transposed tf32
 PACKED = {"float6_e2m3fn": "b6x16_p32", "float6_e3m2fn": "b6x16_p32", "float4_e2m1fn": "b4x16_p64"}
 RESULTS: Mapping[str, np.dtype[Any]] = {

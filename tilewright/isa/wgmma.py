@@ -28,7 +28,7 @@ from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, choices
 from tilewright.isa.arch import only
 from tilewright.isa.atoms import Atom
-from tilewright.isa.descriptors import descriptor_addresses, descriptor_trouble
+from tilewright.isa.descriptors import OPERAND_BYTES, descriptor_addresses, descriptor_trouble
 from tilewright.isa.forms import (
     AsyncMeaning,
     Commit,
@@ -216,7 +216,6 @@ def _cut_sum(a: Floats, b: Floats, before: Floats, bits: int) -> Floats:
 SOURCE = 'PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: {}"'
 ARCH = only("sm_90a")
 ROWS = 64
-OPERAND_BYTES = 32  # bytes of each row of A and each column of B
 
 
 class WgmmaType(NamedTuple):

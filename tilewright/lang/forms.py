@@ -420,7 +420,6 @@ EXPORTS: dict[str, object] = {
 
 
 OPERATORS = {"sum": "+", "prod": "*", "min": "min", "max": "max", "and": "&", "or": "|", "xor": "^"}
-WHOLE = 0xFFFFFFFF
 WIDTHS = (1, 2, 4, 8, 16, 32)
 
 
@@ -444,7 +443,7 @@ def warp_reduce(value: ir.Value, op: str, width: int = 32) -> ir.Expr:
                                allowed=", ".join(map(str, WIDTHS)))  # fmt: skip
     total, step = _kept(value), int(width) // 2
     while step:
-        total = _kept(join(total, row_call("cuda.shfl_xor_sync", WHOLE, total, step)))
+        total = _kept(join(total, row_call("cuda.shfl_xor_sync", ALL_LANES, total, step)))
         step //= 2
     return total
 

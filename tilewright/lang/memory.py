@@ -11,12 +11,12 @@ from tilewright import ir
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import KernelError, choices, described
 from tilewright.ir.verify import check_placement
+from tilewright.isa import TMEM_COLUMNS
 from tilewright.lang.builder import BufferType, KernelBuilder, current
 from tilewright.layout import Layout, S, TileLayout
 from tilewright.layout.axes import listed
 
 _ALLOCATED = ("local", "shared", "shared.dyn")
-TMEM_COLUMNS = 512  # columns of 32 bits in each lane of tensor memory
 
 
 def extents(shape: object, what: str) -> tuple[ir.Value, ...]:

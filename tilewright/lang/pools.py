@@ -8,10 +8,11 @@ from tilewright.dtypes import dtype
 from tilewright.dtypes import dtype as element
 from tilewright.errors import KernelError, choices
 from tilewright.ir import AddressOf, Buffer, Expr, Load, Region, Value, as_expr, const_value, row_major, special
+from tilewright.isa import TMEM_COLUMNS
 from tilewright.lang.builder import current
 from tilewright.lang.forms import where
 from tilewright.lang.instructions import row_call
-from tilewright.lang.memory import TMEM_COLUMNS, decl_buffer, extents, new_buffer, strided
+from tilewright.lang.memory import decl_buffer, extents, new_buffer, strided
 from tilewright.lang.public import public
 from tilewright.layout import Layout, S, SwizzleMode, TCol, TLane, mma_shared_layout, tmem_datapath_layout
 

@@ -16,7 +16,7 @@ from tilewright.ir import AddressOf, Buffer, Expr, Value, Var, const_value
 from tilewright.ir.debts import Pointers, chosen, is_far, joined, owed, owed_to_origins, pointers, settled, widened
 from tilewright.ir.intervals import limits
 from tilewright.ir.ranges import RangeFacts
-from tilewright.isa import ANY_LANES, bind
+from tilewright.isa import ANY_LANES, LEAST_COLUMNS, bind
 from tilewright.layout import ComposeLayout
 from tilewright.records import replace
 
@@ -86,7 +86,6 @@ def _check_size(size: int, at: Span | None) -> None:
 # Tensor memory: allocations of sizes that the hardware has, and one cta_group for all.
 
 
-LEAST_COLUMNS = 32  # an allocation takes 32, 64, 128, 256 or 512 columns
 NAMESPACE = "ptx.tcgen05."
 
 

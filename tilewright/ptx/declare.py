@@ -15,7 +15,8 @@ import numpy as np
 from tilewright.errors import KernelError
 from tilewright.ir import AllocBuffer, Buffer, Expr, Var, binary, cast, const, select
 from tilewright.ir.launch import RESERVED
-from tilewright.isa import ARCHS
+from tilewright.isa import ARCHS, STATIC_SHARED_BYTES
+from tilewright.isa.arch import RESERVED as RESERVED_BYTES
 from tilewright.ptx.mangled import plain_name, qualified_name
 from tilewright.ptx.names import (
     Memory,
@@ -222,10 +223,8 @@ def _value(text: str, place: int, declared: Variable) -> Immediate | Pointer:
 
 
 WORD = 16  # bytes of the widest access
-RESERVED_BYTES = 1024
 RESERVED_PARTS = {f"%reserved_smem_offset_{part}": at
                   for part, at in (("begin", 0), ("0", 0), ("1", 512), ("end", 1024), ("cap", 1024))}  # fmt: skip
-MOST_STATIC = 48 * 1024  # bytes of static shared memory that ptxas takes
 
 
 def parameter(low: Lowering, param: Variable, scope: Scope) -> None:
@@ -346,7 +345,7 @@ def place_dynamic(low: Lowering) -> int:
     ]
     total = start + max(1 if low.dynamic else 0, low.machine.dynamic_bytes)
     target = ARCHS.get(low.module.target[0])
-    for what, size, most in (("static shared memory", low.shared_end, MOST_STATIC),
+    for what, size, most in (("static shared memory", low.shared_end, STATIC_SHARED_BYTES),
                              ("shared memory", total, target.shared_bytes if target else total)):  # fmt: skip
         if size > most:
             raise KernelError(f"{plain_name(low.entry.name)} has too much {what}", given=f"{size} bytes",

@@ -16,7 +16,7 @@ from tilewright import ir, isa
 from tilewright.dtypes import BOOL, VOID, DType, dtype
 from tilewright.errors import InstructionError, choices
 from tilewright.ir import Assign, Evaluate, Expr, If, Stmt, Var, binary, cast, const, unary
-from tilewright.isa import Form
+from tilewright.isa import BARRIERS, Form
 from tilewright.isa import Instruction as Row
 from tilewright.isa import Operand as Kind
 from tilewright.isa.arch import only, since
@@ -36,7 +36,7 @@ from tilewright.ptx.plain import (
     with_mask,
 )
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step, special_register
-from tilewright.ptx.strict import BARRIERS, check_number, check_register, check_source, check_words, without_idle
+from tilewright.ptx.strict import check_number, check_register, check_source, check_words, without_idle
 from tilewright.ptx.text import operands
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector, operand_text
 from tilewright.ptx.values import assigned, element, exact, number_of, pointer, read, register, stored

@@ -256,7 +256,6 @@ def _move_parts(low: Lowering, targets: Sequence[Operand], sources: Sequence[Ope
 # that also counts (``bar.red``) is three barriers around a counter that the CTA has for it, 0 before and afterwards.
 
 SYNC_SINCE = 70  # the architecture from which on lanes may be apart
-BARRIERS = 16
 COUNTERS = "counters of bar.red"
 
 
@@ -318,10 +317,10 @@ def _add(place: Expr, value: Expr, step: Step) -> Stmt:
 def _counter(low: Lowering, number: Expr) -> Expr:
     """The address of the counter that the CTA has for a barrier."""
     x, y, z = low.machine.grid
-    variable = Variable("global", "b32", COUNTERS, (x * y * z * BARRIERS,))
+    variable = Variable("global", "b32", COUNTERS, (x * y * z * isa.BARRIERS,))
     low.globals[COUNTERS] = variable
     buffer = low.global_bytes(COUNTERS, nbytes(variable), 256)
-    offset = (cta_number(low.machine) * BARRIERS + (number & (BARRIERS - 1))) * 4
+    offset = (cta_number(low.machine) * isa.BARRIERS + (number & (isa.BARRIERS - 1))) * 4
     return start_of(buffer) + cast(offset, UINT64)
 
 

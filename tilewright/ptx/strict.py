@@ -55,7 +55,6 @@ NO_SINK = frozenset(
      "rcp", "selp", "setp", "shl", "shr", "sqrt", "sub", "xor")
 )  # whose result must go to a register  # fmt: skip
 OF_ROWS = (("barrier", "cluster"), ("st", "async"), ("st", "bulk"))  # of which each word is in a row
-BARRIERS = 16
 CACHED = frozenset(("ca", "cg", "cs", "lu", "cv", "wb", "wt"))
 FLOATS = re.compile(r"b?f(?:16|16x2|32|64|32x2)|tf32")
 TWICE = frozenset(("sync", "sat", "approx", "NaN", "relu"))  # which mean twice what they mean once

@@ -23,14 +23,6 @@ if TYPE_CHECKING:
     from tilewright.isa import Form
     from tilewright.tile.partition import Places
 
-__all__ = [
-    "alignments", "between", "between_in_order", "bits_only", "by_several", "check_target", "constant_extents",
-    "element_bits", "from_registers", "kept_inside", "misplaced", "one_place_each", "one_way_keywords", "only_in",
-    "plain_registers", "registers_inside", "several_issuers", "single_thread", "source_in", "stated", "tmem_address",
-    "whole_bytes", "whole_warps", "wider",
-]  # fmt: skip
-
-
 # Changes that might let a better variant take a call. The dispatcher tries them, and shows only one that works.
 
 

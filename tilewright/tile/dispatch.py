@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -39,16 +39,6 @@ class Plan(Protocol):
 def counted(count: int, what: str = "instruction") -> str:
     """``4 instructions``, for a summary."""
     return f"{count} {what}{'s' if count != 1 else ''}"
-
-
-@runtime_checkable
-class Widens(Protocol):
-    """A plan that knows a change with which its accesses are wider."""
-
-    @property
-    def widened(self) -> str | None:
-        """The change of the call, as a user would write it; None where nothing would help."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -387,16 +377,23 @@ SHUFFLE = 2
 BANKS, BANK_BYTES = 32, 4
 
 
-class Costed(Protocol):
-    """A plan with its cost, and the costs of other variants."""
+@dataclass(frozen=True, slots=True, eq=False)
+class CostedPlan:
+    """What plans have in common whose costs are compared. words: the decision. cost: for a warp. others: the costs of
+    other variants, by name.
+    """
 
-    @property
-    def cost(self) -> int: ...
-    @property
-    def others(self) -> tuple[tuple[str, int], ...]: ...
+    words: str
+    cost: int
+    others: tuple[tuple[str, int], ...] = field(default=(), kw_only=True)
+
+    def summary(self) -> str:
+        """``8 moves per thread; cost 8, scratch 12, shuffles 22``."""
+        costs = ", ".join(f"{name} {cost}" for name, cost in (("cost", self.cost), *self.others))
+        return f"{self.words}; {costs}"
 
 
-Made = TypeVar("Made", bound=Costed)
+Made = TypeVar("Made", bound=CostedPlan)
 
 
 def meeting_cost(call: TileCall) -> int:
@@ -419,15 +416,10 @@ def cheapest(call: TileCall, name: str, plan: Made) -> Made:
             rival = other.plan(replace(call, stmt=replace(call.stmt, dispatch=other.name)))
         except Decline:
             continue
-        others.append((other.name, cast(Costed, rival).cost))
+        others.append((other.name, cast(CostedPlan, rival).cost))
     if (least := min(others, key=lambda pair: pair[1], default=None)) is not None and least[1] < plan.cost:
         raise Decline(f"it costs {plan.cost} issue slots of a warp, {least[0]} {least[1]}")
     return replace(plan, others=tuple(others))
-
-
-def told(plan: Costed) -> str:
-    """``cost 3, scratch 12, shuffles 22``."""
-    return ", ".join([f"cost {plan.cost}", *(f"{name} {cost}" for name, cost in plan.others)])
 
 
 def wavefronts(addresses: Ints, nbytes: int, lanes: int) -> int:

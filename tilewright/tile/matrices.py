@@ -118,14 +118,14 @@ def _spoken(numbers: Ints) -> str:
     return ", ".join(map(str, numbers.tolist()))
 
 
-def blocks_of(side: Side, held: Held, warps: Ints, columns: int, g: int, offset: int = 0) -> RegisterBlocks:
+def blocks_of(side: Side, held: Held, warps: Ints, columns: int, g: int) -> RegisterBlocks:
     """The blocks of a matrix with so many ``columns``, in these warps; dimension ``g`` of it goes along the lanes' g.
 
-    offset: what to add to the numbers of the other dimension. Raises Decline where a register is no block.
+    Raises Decline where a register is no block.
     """
     count = len(held.slots)
     coordinates = np.stack(np.divmod(held.elements[warps], columns)).reshape(2, len(warps), 8, 4, count, -1)
-    outer, inner = coordinates[g], coordinates[1 - g] + offset
+    outer, inner = coordinates[g], coordinates[1 - g]
     strays = (outer != outer[:, :, :1, :, :1]) | (inner != inner[:, :1])
     if strays.any():
         raise Decline(_astray(side, held, coordinates, strays, warps, g))

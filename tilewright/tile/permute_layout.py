@@ -18,11 +18,11 @@ from tilewright.tile.conditions import by_several, constant_extents, element_bit
 from tilewright.tile.dispatch import (
     SHUFFLE,
     Chosen,
+    CostedPlan,
     Decline,
     cheapest,
     matrix_wavefronts,
     meeting_cost,
-    told,
     variant,
     vector_wavefronts,
 )
@@ -41,26 +41,21 @@ from tilewright.tile.walks import Ints, Offset, linear, plus, times
 MOST_BYTES = 256  # bytes of a thread's registers
 
 
-@dataclass(frozen=True, slots=True)
-class ReadAndWrite:
-    """share: the elements of each thread. cost: of a warp. at_once: all is read before anything is written."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadAndWrite(CostedPlan):
+    """share: the elements of each thread. at_once: all is read before anything is written."""
 
     share: Distribution
-    cost: int
     at_once: bool
-    others: tuple[tuple[str, int], ...] = ()
-
-    def summary(self) -> str:
-        """``2 x 16 bytes ..., all read before any is written; cost 20``."""
-        return f"{self.share.summary()}{', all read before any is written' if self.at_once else ''}; {told(self)}"
 
 
 @variant("permute_layout", priority=10, when=[only_in("shared", "global"), constant_extents, one_place_each])
 def memory(call: TileCall) -> ReadAndWrite:
     """The threads read everything into registers, meet, and write it."""
     at_once = one_storage(call)
+    how = ", all read before any is written" if at_once else ""
     plans = [
-        ReadAndWrite(share, _cost(call, share, order), at_once)
+        ReadAndWrite(f"{share.summary()}{how}", _cost(call, share, order), share, at_once)
         for order in map(in_memory_order, call.tiles)
         for share in [dealt_out(call, order)]
     ]
@@ -115,24 +110,13 @@ def _slots(call: TileCall, held: Owners, slots: Ints) -> Offset:
     return offset
 
 
-@dataclass(frozen=True, slots=True)
-class Moves:
-    """dst, src: the slots of each move. guard: holds in threads with some of dst. shared: may both be one storage?"""
+@dataclass(frozen=True, slots=True, eq=False)
+class Moves(CostedPlan):
+    """dst, src: the slots of each move, which costs one issue slot. guard: holds in threads with some of dst."""
 
-    count: int
     dst: Offset
     src: Offset
     guard: Expr | None
-    others: tuple[tuple[str, int], ...] = ()
-
-    @property
-    def cost(self) -> int:
-        """The cost: one issue slot for each move."""
-        return self.count
-
-    def summary(self) -> str:
-        """``8 moves per thread``."""
-        return f"{self.count} moves per thread; {told(self)}"
 
 
 @variant("permute_layout", priority=10, when=[only_in("local"), constant_extents])
@@ -144,41 +128,34 @@ def moves(call: TileCall) -> Moves:
     if not fits.any(axis=1).all():
         raise Decline(f"elements of {src.name} are held by other threads in {dst.name}, or in registers that differ")
     to, source = _slots(call, into, into.slots), _slots(call, held, held.slots[fits.argmax(axis=1)])
-    return cheapest(call, "moves", Moves(len(into.slots), to, source, into.guard(storing=False)))
+    count = len(into.slots)
+    return cheapest(call, "moves", Moves(f"{count} moves per thread", count, to, source, into.guard(storing=False)))
 
 
 @moves.emit
 def _(plan: Moves, call: TileCall, out: Builder) -> None:
     dst, src = call["dst"].buffer.flat(), call["src"].buffer.flat()
-    run = out.local("run", plan.count, str(call.dtype)).flat()
+    run = out.local("run", plan.cost, str(call.dtype)).flat()
     with out.when(plan.guard):
         to, source = out.offsets(plan.dst, "r"), out.offsets(plan.src, "r")
-        with out.loop("j", plan.count) as j:
+        with out.loop("j", plan.cost) as j:
             out.store(run, j, Load(src, (as_expr(source(j)),)))
-        with out.loop("j", plan.count) as j:
+        with out.loop("j", plan.cost) as j:
             out.store(dst, to(j), Load(run, (as_expr(j),)))
 
 
 # Registers to registers of other lanes by movmatrix: a warp transposes 8x8 matrices of 16-bit elements.
 
 
-@dataclass(frozen=True, slots=True)
-class Transposes:
-    """pairs: for each instruction the first slots of its registers in the destination and in the source."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Transposes(CostedPlan):
+    """count: of instructions, each of which costs as much as a shuffle and a move. dst, src: the first slots of its
+    registers in the destination and in the source.
+    """
 
     count: int
     dst: Offset
     src: Offset
-    others: tuple[tuple[str, int], ...] = ()
-
-    @property
-    def cost(self) -> int:
-        """The cost: each instruction counts as a shuffle and a move."""
-        return self.count * (SHUFFLE + 1)
-
-    def summary(self) -> str:
-        """``4 movmatrix; cost 12``."""
-        return f"{self.count} movmatrix; {told(self)}"
 
 
 @variant("permute_layout", priority=10, when=[only_in("local"), whole_warps, element_bits(16), constant_extents])
@@ -200,7 +177,8 @@ def movmatrix(call: TileCall) -> Transposes:
     if not fits.any(axis=1).all():
         raise Decline(f"the registers of {dst.name} are no transposed matrices of {src.name}")
     to, source = _slots(call, into, into.slots[::2]), _slots(call, held, held.slots[::2][fits.argmax(axis=1)])
-    return cheapest(call, "movmatrix", Transposes(len(fits), to, source))
+    count = len(fits)
+    return cheapest(call, "movmatrix", Transposes(f"{count} movmatrix", count * (SHUFFLE + 1), count, to, source))
 
 
 @movmatrix.emit
@@ -233,28 +211,13 @@ class Fetch:
     which: Value
 
 
-@dataclass(frozen=True, slots=True)
-class Shuffles:
+@dataclass(frozen=True, slots=True, eq=False)
+class Shuffles(CostedPlan):
     """One fetch for each register. bases: what is added to the slots of the destination and of the source."""
 
     fetches: tuple[Fetch, ...]
     bases: tuple[Value, Value]
     guard: Expr | None
-    others: tuple[tuple[str, int], ...] = ()
-
-    @property
-    def count(self) -> int:
-        """Shuffles per warp."""
-        return sum(len(fetch.sources) for fetch in self.fetches)
-
-    @property
-    def cost(self) -> int:
-        """Shuffles, and a selection for each further register."""
-        return self.count * SHUFFLE + 2 * (self.count - len(self.fetches)) + len(self.fetches)
-
-    def summary(self) -> str:
-        """``8 shuffles; cost 24``."""
-        return f"{self.count} shuffles; {told(self)}"
 
 
 @variant("permute_layout", priority=10, when=[only_in("local"), whole_warps, constant_extents])
@@ -269,7 +232,10 @@ def shuffles(call: TileCall) -> Shuffles:
         if asked is None or wanted is None:
             raise Decline(f"the lanes that hold {src.name} follow no pattern")
         fetches.append(Fetch(to, asked, tuple(held.slots[used].tolist()), wanted))
-    return cheapest(call, "shuffles", Shuffles(tuple(fetches), (into.base, held.base), into.guard(storing=False)))
+    count, registers = sum(len(fetch.sources) for fetch in fetches), len(fetches)
+    cost = count * SHUFFLE + 2 * (count - registers) + registers  # a selection for each further source of a register
+    bases, guard = (into.base, held.base), into.guard(storing=False)
+    return cheapest(call, "shuffles", Shuffles(f"{count} shuffles", cost, tuple(fetches), bases, guard))
 
 
 def _sources(wanted: Ints, has: Ints, name: str) -> tuple[Ints, Ints]:
@@ -322,17 +288,10 @@ def _(plan: Shuffles, call: TileCall, out: Builder) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ThroughScratch:
+class ThroughScratch(CostedPlan):
     """The copy to scratch memory and the one from there."""
 
     steps: CallSteps
-    cost: int
-    others: tuple[tuple[str, int], ...] = ()
-
-    def summary(self) -> str:
-        """``through shared memory as S[...]: ...; cost 40``."""
-        ways = ", then ".join(f"{step.variant.name} {step.plan.summary()}" for step in self.steps.chosen)
-        return f"through shared memory as {self.steps.scratch['memory'].side.buffer.layout}: {ways}; {told(self)}"
 
 
 @variant("permute_layout", priority=10, when=[only_in("local"), by_several, constant_extents])
@@ -351,7 +310,8 @@ def scratch(call: TileCall) -> ThroughScratch:
             reason = declined.reason
             continue
         if best is None or cost < best.cost:
-            best = ThroughScratch(steps, cost)
+            ways = ", then ".join(f"{step.variant.name} {step.plan.summary()}" for step in steps.chosen)
+            best = ThroughScratch(f"through shared memory as {room.side.buffer.layout}: {ways}", cost, steps)
     if best is None:
         raise Decline(reason)
     return cheapest(call, "scratch", best)

@@ -22,7 +22,7 @@ from tilewright.layout import SwizzleMode
 from tilewright.primitives import PRIMITIVES
 from tilewright.records import NotebookText
 from tilewright.tile.call import TileCall, call_name, checked, side_of, without_clip
-from tilewright.tile.dispatch import Chosen, Tried, Widens, alike, check_keywords, choose
+from tilewright.tile.dispatch import Chosen, Tried, alike, check_keywords, choose
 from tilewright.tile.scope import ControlFlow, MeetingPlaces, Reach
 from tilewright.tile.smem_descriptors import mode_of
 from tilewright.tile.steps import Builder, FreshNames, Preparations
@@ -363,7 +363,7 @@ class Entry:
 def entry_of(call: TileCall, chosen: Chosen) -> Entry:
     """The entry of one call."""
     stmt, plan = call.stmt, chosen.plan
-    widened = plan.widened if isinstance(plan, Widens) else None
+    widened: str | None = getattr(plan, "widened", None)  # of some plans: a change for wider accesses
     return Entry(
         stmt.at, stmt.primitive, call.text, stmt.scope, chosen.variant.name, plan.summary(), chosen.tried, widened
     )

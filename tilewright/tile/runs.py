@@ -17,6 +17,7 @@ from tilewright.dtypes import INT32, INT64
 from tilewright.errors import LayoutError
 from tilewright.ir import Expr, Value, as_expr, binary, cast, const_value
 from tilewright.layout import Iter
+from tilewright.primitives.elements import lengths_of
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import alignments, stated
 from tilewright.tile.owners import open_dimensions
@@ -240,14 +241,9 @@ def _widest(call: TileCall, side: Side, inner: int, *, cut: bool = False) -> int
     """
     begins = inner not in open_dimensions(call, side) or call.facts.less(-1, side.starts[inner])
     most = call.facts.bounds(as_expr(side.extents[inner]))[1] if cut and begins else None
-    fitting = _lengths(side) if not cut or (begins and is_whole(call, side, inner)) else []
+    fitting = lengths_of(side.dtype.bits) if not cut or (begins and is_whole(call, side, inner)) else []
     lengths = (length for length in fitting if most is None or most >= LONG * length)
     return next((length for length in lengths if not lacking(call, side, inner, length, cut=cut)), 1)
-
-
-def _lengths(side: Side) -> list[int]:
-    """Elements of vectors, the widest first."""
-    return [length for nbytes in (16, 8, 4, 2, 1) if (length := 8 * nbytes // side.dtype.bits) > 1]
 
 
 def is_whole(call: TileCall, side: Side, dim: int) -> bool:
@@ -290,7 +286,7 @@ def wider_runs(call: TileCall, vector: int, plan: Callable[[TileCall], int]) -> 
     """
     src = call["src"]
     inner = _inner(call, src)
-    for length in _lengths(src) if inner is not None else []:
+    for length in lengths_of(src.dtype.bits) if inner is not None else []:
         if length <= vector:
             continue
         promised, promises = _promised(call, inner or 0, length)
