@@ -12,6 +12,7 @@ from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_o
 
 KINDS = ("bfloat16", "float16")
 WIDTHS = (64, 96, 128, 192, 256)
+ORDERS = {"bhsd": "'bhsd'", "bshd": "'bshd'", "packed": "(all lengths, heads, width)"}
 LAYOUTS = {"bhsd": 4, "bshd": 4, "packed": 3}  # their dimensions; the last, of sequences one after the other
 ALIGNMENTS = ("top-left", "bottom-right")
 EITHER = "alike"  # the alignment of as many keys as queries
@@ -67,7 +68,7 @@ def check_dimensions(layout: str, kinds: tuple[str, ...], **arrays: Array) -> No
         if not hasattr(array, "shape") or len(array.shape) != LAYOUTS[layout]:
             expect(name, array, kinds)
             raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
-                                allowed=f"{LAYOUTS[layout]}, in the order {layout!r}")  # fmt: skip
+                                allowed=f"{LAYOUTS[layout]}, in the order {ORDERS[layout]}")  # fmt: skip
 
 
 def check_widths_and_heads(layout: str, q: Array, k: Array, v: Array, *, paged: bool = False) -> None:

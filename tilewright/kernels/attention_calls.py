@@ -118,9 +118,9 @@ def outputs(
     descale_v: Array, layout: str, longest: int, causal: str, left: int, right: int, scale: float | None,
     softcap: float, deterministic: bool,
 ) -> Arrays:  # fmt: skip
+    check_dimensions(layout, (*KINDS, FLOAT8), q=q, k=k, v=v)
     if layout == "packed":
         check_starts(starts_q, starts_k, bias, (q.shape[0], k.shape[0]), longest)
-    check_dimensions(layout, (*KINDS, FLOAT8), q=q, k=k, v=v)
     check_softcap(softcap)
     expect("q", q, (*KINDS, FLOAT8))
     for name, array in (("q", q), ("k", k), ("v", v)):
