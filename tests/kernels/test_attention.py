@@ -173,6 +173,13 @@ def test_places_of_packed_sequences_that_do_not_fit_are_refused(starts: list[int
         kernels.attention(q, k, v, cu_seqlens=np.array(starts, np.int32), longest=longest)
 
 
+def test_places_of_more_than_queries_and_keys_are_refused() -> None:
+    starts = np.array([0, 20], np.int32)
+
+    with pytest.raises(ArgumentError, match="cu_seqlens is no pair"):
+        kernels.attention(*(drawn(20, 1, 64) for _ in range(3)), cu_seqlens=(starts, starts, starts))
+
+
 def test_places_of_another_dtype_are_refused() -> None:
     with pytest.raises(ArgumentError, match="cu_seqlens of q has a dtype"):
         kernels.attention(*(drawn(20, 1, 64) for _ in range(3)), cu_seqlens=np.array([0, 20], np.int64))

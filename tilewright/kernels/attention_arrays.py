@@ -93,6 +93,18 @@ def check_softcap(softcap: float) -> None:
         raise ArgumentError("no such softcap", given=str(softcap), allowed="a number above 0; 0 for none")
 
 
+def starts_of(cu_seqlens: Array) -> tuple[Array, Array]:
+    """Where packed sequences begin in q and in k, None in k where these are the same. Raises ArgumentError for a tuple
+    of more or fewer.
+    """
+    if not isinstance(cu_seqlens, tuple):
+        return cu_seqlens, None
+    if len(cu_seqlens) != 2:
+        raise ArgumentError("cu_seqlens is no pair", given=f"a tuple of {len(cu_seqlens)}",
+                            allowed="an array of int32, or two: of q and of k")  # fmt: skip
+    return cu_seqlens
+
+
 def check_starts(starts_q: Array, starts_k: Array, bias: Array, rows: tuple[int, int], longest: int) -> None:
     """Raises ArgumentError for what do not say where sequences begin and the last one ends. rows: of q and of k. Only
     NumPy's arrays are read.

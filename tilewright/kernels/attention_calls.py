@@ -27,6 +27,7 @@ from tilewright.kernels.attention_arrays import (
     check_widths_and_heads,
     fallen,
     laid_out,
+    starts_of,
     upright,
     window_of,
 )  # fmt: skip
@@ -249,7 +250,7 @@ def attention(
     """
     if dropout:
         raise ArgumentError("attention has no dropout", given=f"dropout={dropout}", allowed="dropout=0.0")
-    starts_q, starts_k = cu_seqlens if isinstance(cu_seqlens, tuple) else (cu_seqlens, None)
+    starts_q, starts_k = starts_of(cu_seqlens)
     if starts_q is not None:
         layout = "packed"
         if longest is None:
