@@ -148,7 +148,7 @@ def test_sdpa_takes_a_mask_and_aligns_at_the_first_key() -> None:
         ({"window": 3}, "does not take this window"),
         ({"softcap": -1.0}, "no such softcap"),
         ({"bias": np.zeros((2, 70, 90), np.float32)}, "the shape of bias does not fit"),
-        ({"cu_seqlens": np.array([0, 5], np.int64)}, "cu_seqlens of q has a dtype"),
+        ({"cu_seqlens": np.array([0, 70], np.int32)}, r"the dimensions of q(?s:.*)\(all lengths, heads, width\)"),
     ],
 )
 def test_what_it_does_not_take_is_refused_by_name(how: dict[str, Any], told: str) -> None:
@@ -171,6 +171,18 @@ def test_places_of_packed_sequences_that_do_not_fit_are_refused(starts: list[int
 
     with pytest.raises(ArgumentError, match=told):
         kernels.attention(q, k, v, cu_seqlens=np.array(starts, np.int32), longest=longest)
+
+
+def test_places_of_more_than_queries_and_keys_are_refused() -> None:
+    starts = np.array([0, 20], np.int32)
+
+    with pytest.raises(ArgumentError, match="cu_seqlens is no pair"):
+        kernels.attention(*(drawn(20, 1, 64) for _ in range(3)), cu_seqlens=(starts, starts, starts))
+
+
+def test_places_of_another_dtype_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="cu_seqlens of q has a dtype"):
+        kernels.attention(*(drawn(20, 1, 64) for _ in range(3)), cu_seqlens=np.array([0, 20], np.int64))
 
 
 @pytest.mark.parametrize(

@@ -471,3 +471,9 @@ def test_rows_far_apart_are_addressed_in_64_bits_and_a_row_is_asked_once() -> No
 def test_an_index_to_ignore_that_is_no_integer_is_refused_by_the_name_that_callers_know() -> None:
     with pytest.raises(ArgumentError, match="argument ignore_index of cross_entropy is an integer"):
         kernels.cross_entropy(np.zeros((2, 5), np.float32), np.zeros(2, np.int64), ignore_index=2.0)  # type: ignore[arg-type]
+
+
+def test_an_array_of_a_callers_own_subclass_is_taken() -> None:
+    x: Array = np.ones((2, 8), np.float32).view(type("Measured", (np.ndarray,), {"__module__": "elsewhere"}))
+
+    assert np.allclose(kernels.softmax(x), 1 / 8)

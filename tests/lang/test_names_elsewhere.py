@@ -32,6 +32,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "coming_from.md"
         (lambda: T.cuda.syncwarp, "T.cuda.warp_sync()"),  # type: ignore[attr-defined]  # a name elsewhere
         (lambda: T.cuda.atomicAdd, "T.cuda.atomic_add(A.ptr_to([i]), value)"),  # type: ignore[attr-defined]  # a name elsewhere
         (lambda: T.ldg, "A[i]"),  # type: ignore[attr-defined]  # a name elsewhere
+        (lambda: T.__clz, "T.clz"),  # type: ignore[attr-defined]  # a name elsewhere
+        (lambda: T.elect_one_sync, "if T.ptx.elect_sync():"),  # type: ignore[attr-defined]  # a name elsewhere
+        (lambda: T.warpgroup_wait, "T.ptx.wgmma.wait_group(n)"),  # type: ignore[attr-defined]  # a name elsewhere
     ],
 )
 def test_an_unknown_name_of_cuda_says_what_it_is_here(name, hint) -> None:

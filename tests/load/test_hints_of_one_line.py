@@ -85,6 +85,14 @@ def test_parts_of_dynamic_shared_memory_that_overlap_are_named() -> None:
     tw.load_cu(PARTS.replace("BEHIND", "d"))["k"].simulate(*arrays, **launch)
 
 
+def test_parts_that_one_line_declares_are_named_too() -> None:
+    text = PARTS.replace("BEHIND", "d / 2").replace("query = room;\n   ", "query = room;")
+
+    said = hint(text, floats(64), floats(64), 64, grid=1, block=64, shared_bytes=512)
+
+    assert "where query and score are not to share it, another place in room for one of them" in said
+
+
 def test_a_part_that_lacks_its_own_barrier_is_not_moved() -> None:
     text = PARTS.replace("BEHIND", "d").replace("    __syncthreads();\n    float a", "    float a")
 

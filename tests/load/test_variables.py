@@ -240,3 +240,9 @@ def test_a_call_of_a_null_function_pointer_is_told_at_the_users_line_without_inn
     assert raised.value.given == "address 0x0"
     places = [str(entry.path).rpartition("/")[2] for entry in raised.traceback]
     assert places == ["test_variables.py", "public.py", "kernel.cu"]
+
+
+def test_a_kernel_and_the_variables_show_what_they_are(signed: LoadedModule) -> None:
+    assert repr(signed["k"]) == "<LoadedKernel: k, of o>"
+    assert repr(signed.globals).startswith("<variables: ")
+    assert "a::twice, x::y::twice" in repr(signed.globals)

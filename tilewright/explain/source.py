@@ -36,15 +36,11 @@ class SourceText:
 
     def parts_of(self, array: str, line: int) -> set[str]:
         """The names by which a line has elements of an array: its own, or of pointers that the text makes of it."""
-        named = {part.split()[-1] for part in self._spaced(line).split("[")[:-1] if part.split()}
-        settings = (self._spaced(before).split("=", 1) for before in range(1, line) if "=" in self.code(before))
+        named = {part.split()[-1] for part in _spaced(self.code(line)).split("[")[:-1] if part.split()}
+        before = ";".join(map(self.code, range(1, line))).split(";")
+        settings = (_spaced(part).split("=", 1) for part in before if "=" in part)
         pointers = {left.split()[-1] for left, right in settings if "*" in left and array in right.split()}
         return named & {array, *pointers}
-
-    def _spaced(self, line: int) -> str:
-        """A line, its names between blanks."""
-        marks = (mark if mark.isalnum() or mark in "_[=" else " * " if mark == "*" else " " for mark in self.code(line))
-        return "".join(marks)
 
     def indent(self, line: int) -> int:
         """Blanks in front of a line."""
@@ -84,3 +80,9 @@ class SourceText:
                     above = (k for k in range(start - 1, 0, -1) if self.words(k) and self.indent(k) <= depth)
                     start = next(above, 1)
                 yield start, head
+
+
+def _spaced(code: str) -> str:
+    """The code of a line, its names between blanks."""
+    marks = (mark if mark.isalnum() or mark in "_[=" else " * " if mark == "*" else " " for mark in code)
+    return "".join(marks)

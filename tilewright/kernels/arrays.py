@@ -98,7 +98,7 @@ def like(array: Array, shape: Sequence[int] | None = None, kind: str | None = No
     shape, kind = tuple(array.shape if shape is None else shape), kind or kind_of(array)
     if host.is_torch(array):
         return array.new_empty(shape, dtype=getattr(seen_torch(), kind))
-    library = sys.modules[type(array).__module__.partition(".")[0]]
+    library = np if isinstance(array, np.ndarray) else sys.modules[type(array).__module__.partition(".")[0]]
     return library.empty(shape, dtype(kind).numpy)
 
 

@@ -12,6 +12,7 @@ from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_o
 
 KINDS = ("bfloat16", "float16")
 WIDTHS = (64, 96, 128, 192, 256)
+ORDERS = {"bhsd": "'bhsd'", "bshd": "'bshd'", "packed": "(all lengths, heads, width)"}
 LAYOUTS = {"bhsd": 4, "bshd": 4, "packed": 3}  # their dimensions; the last, of sequences one after the other
 ALIGNMENTS = ("top-left", "bottom-right")
 EITHER = "alike"  # the alignment of as many keys as queries
@@ -67,7 +68,7 @@ def check_dimensions(layout: str, kinds: tuple[str, ...], **arrays: Array) -> No
         if not hasattr(array, "shape") or len(array.shape) != LAYOUTS[layout]:
             expect(name, array, kinds)
             raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
-                                allowed=f"{LAYOUTS[layout]}, in the order {layout!r}")  # fmt: skip
+                                allowed=f"{LAYOUTS[layout]}, in the order {ORDERS[layout]}")  # fmt: skip
 
 
 def check_widths_and_heads(layout: str, q: Array, k: Array, v: Array, *, paged: bool = False) -> None:
@@ -90,6 +91,18 @@ def check_softcap(softcap: float) -> None:
     """Raises ArgumentError for what bends no scores."""
     if not 0.0 <= softcap < math.inf:
         raise ArgumentError("no such softcap", given=str(softcap), allowed="a number above 0; 0 for none")
+
+
+def starts_of(cu_seqlens: Array) -> tuple[Array, Array]:
+    """Where packed sequences begin in q and in k, None in k where these are the same. Raises ArgumentError for a tuple
+    of more or fewer.
+    """
+    if not isinstance(cu_seqlens, tuple):
+        return cu_seqlens, None
+    if len(cu_seqlens) != 2:
+        raise ArgumentError("cu_seqlens is no pair", given=f"a tuple of {len(cu_seqlens)}",
+                            allowed="an array of int32, or two: of q and of k")  # fmt: skip
+    return cu_seqlens
 
 
 def check_starts(starts_q: Array, starts_k: Array, bias: Array, rows: tuple[int, int], longest: int) -> None:

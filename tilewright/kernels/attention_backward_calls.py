@@ -18,6 +18,7 @@ from tilewright.kernels.attention_arrays import (
     check_starts,
     fallen,
     laid_out,
+    starts_of,
     upright,
     window_of,
 )  # fmt: skip
@@ -185,7 +186,7 @@ def attention_backward(
 
     Raises ArgumentError for arrays that do not fit.
     """
-    starts_q, starts_k = cu_seqlens if isinstance(cu_seqlens, tuple) else (cu_seqlens, None)
+    starts_q, starts_k = starts_of(cu_seqlens)
     layout = "bhsd" if starts_q is None else "packed"
     check_dimensions(layout, KINDS, q=q, k=k, v=v, out=out, dout=dout)
     if starts_q is not None:

@@ -27,6 +27,7 @@ from tilewright.kernels.attention_arrays import (
     check_widths_and_heads,
     fallen,
     laid_out,
+    starts_of,
     upright,
     window_of,
 )  # fmt: skip
@@ -125,9 +126,9 @@ def outputs(
     descale_v: Array, layout: str, longest: int, causal: str, left: int, right: int, scale: float | None,
     softcap: float, deterministic: bool,
 ) -> Arrays:  # fmt: skip
+    check_dimensions(layout, (*KINDS, FLOAT8), q=q, k=k, v=v)
     if layout == "packed":
         check_starts(starts_q, starts_k, bias, (q.shape[0], k.shape[0]), longest)
-    check_dimensions(layout, (*KINDS, FLOAT8), q=q, k=k, v=v)
     check_softcap(softcap)
     expect("q", q, (*KINDS, FLOAT8))
     for name, array in (("q", q), ("k", k), ("v", v)):
@@ -256,7 +257,7 @@ def attention(
     """
     if dropout:
         raise ArgumentError("attention has no dropout", given=f"dropout={dropout}", allowed="dropout=0.0")
-    starts_q, starts_k = cu_seqlens if isinstance(cu_seqlens, tuple) else (cu_seqlens, None)
+    starts_q, starts_k = starts_of(cu_seqlens)
     if starts_q is not None:
         layout = "packed"
         if longest is None:

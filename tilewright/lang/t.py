@@ -73,7 +73,8 @@ class KernelLanguage:
             raise AttributeError(name)
         member = self._find(name)
         if member is None:
-            hint = hint_for(name)
+            bare = name.removeprefix("__")
+            hint = f"T.{bare}" if bare != name and self._find(bare) is not None else hint_for(name)
             allowed = None if hint or name.startswith("_") else _near(name)
             raise UnknownName(f"T.{name} is not in the language", given=f"T.{name}", allowed=allowed, hint=hint)
         setattr(self, name, member)  # found directly from now on

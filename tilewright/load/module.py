@@ -201,6 +201,9 @@ class _Globals(Mapping[str, "NDArray[Any]"]):
     def __len__(self) -> int:
         return len(self.variables)
 
+    def __repr__(self) -> str:
+        return f"<variables: {', '.join(self) or 'none'}>"
+
     @at_the_edge
     def __getitem__(self, name: str) -> NDArray[Any]:
         spelled = [each for each in self.variables if name in (each, qualified_name(each))]
@@ -232,6 +235,9 @@ class LoadedKernel:
         self.written = tuple(written) if len(written) == len(own) else own
         self._programs: dict[object, tuple[Lowered, Program]] = {}
         self._change: Callable[[Kernel], Kernel] | None = None
+
+    def __repr__(self) -> str:
+        return f"<LoadedKernel: {self.title}, of {', '.join(self.parameters) or 'no parameters'}>"
 
     def _shown(self, parameter: str) -> str:
         """A parameter's name: of those that a compiler has made, the kernel's is the one in its source."""
