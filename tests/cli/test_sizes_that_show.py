@@ -121,3 +121,35 @@ void host(const float* x, float* out, int rows, int width) {
     (verdict,) = verdicts_on(text, tmp_path)
 
     assert verdict["status"] == "clean", verdict["findings"]
+
+
+WIDE = """
+__global__ void gathered(const float* table, const long long* ids, float* out, long long n, long long width) {
+    INDEX
+    if (i >= n * width) return;
+    out[i] = table[ids[i / width] * width + i % width];
+}
+void host(const float* table, const long long* ids, float* out, long long n, long long width) {
+    gathered<<<(n * width + 255) / 256, 256>>>(table, ids, out, n, width);
+}
+"""
+NARROW, ENOUGH = "int i = blockIdx.x * 256 + threadIdx.x;", "long long i = blockIdx.x * 256ll + threadIdx.x;"
+
+
+@pytest.mark.parametrize(
+    ("text", "warnings"),
+    [
+        pytest.param(WIDE.replace("INDEX", NARROW), 1, id="of 32 bits"),
+        pytest.param(WIDE.replace("INDEX", ENOUGH), 0, id="of 64 bits"),
+        pytest.param(WIDE.replace("INDEX", NARROW) + "// n * width < INT_MAX", 0, id="the text bounds them"),
+        pytest.param(WIDE.replace("INDEX", NARROW).replace("long long n, long long width", "int n, int width"), 0,
+                     id="sizes of 32 bits"),
+    ],
+)  # fmt: skip
+def test_an_index_of_32_bits_for_sizes_of_64_is_a_warning(text: str, warnings: int, tmp_path: Path) -> None:
+    (verdict,) = verdicts_on(text, tmp_path)
+
+    assert verdict["status"] == "clean"
+    said = [finding["message"] for finding in verdict["findings"] if finding["severity"] == "warning"]
+    assert len(said) == warnings
+    assert all("an index has 32 bits, and the sizes have 64" in message for message in said)

@@ -189,7 +189,8 @@ class Launched:
     that it reaches; is_reach_known: are its arrays as long as it reaches? unguarded: the same with other sizes of those
     that its kernel compares with nothing; multiples: of what these are, as it is. loose: those of its arrays whose
     lengths are how far one run has reached, and follow from no size. uneven: the same where sizes that decide on no CTA
-    are no multiples of a warp's lanes; tail: where those that host code rounds up to vectors leave a part of one.
+    are no multiples of a warp's lanes; tail: where those that host code rounds up to vectors leave a part of one; wide:
+    where those of 64 bits are more than 32 bits count.
     """
 
     request: Request
@@ -208,6 +209,7 @@ class Launched:
     loose: frozenset[str] = frozenset()
     uneven: Launched | None = None
     tail: Launched | None = None
+    wide: Launched | None = None
 
     def longer(self, names: Collection[str]) -> Launched:
         """The same with arrays that are twice as long."""

@@ -35,12 +35,13 @@ from tilewright.cli.launching import (
     launches_said,
 )
 from tilewright.cli.lengths import ReachedArray, Sizes, lengths_held
-from tilewright.cli.proposals import Proposals
+from tilewright.cli.proposals import ADDRESSES, Proposals
 from tilewright.cli.rounding import ODD, RoundedSizes
 from tilewright.errors import SimulationError, TilewrightError
 from tilewright.host import Limits
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_guards import (
+    asks_for_32_bits,
     asks_for_multiples,
     choice_of,
     compares,
@@ -68,6 +69,8 @@ LITTLE, LARGER = 0.25, (256, 1024)  # of the blocks of code; sizes that may reac
 LARGER_OF_RINGS = (128, 256, 512, 1024)  # the same where loops have asynchronous copies
 _COPIES = re.compile(r"cp\.async|__pipeline_|memcpy_async|cuda::pipeline|cp_async")
 NUMBERS = (FILLS["zeros"], FILLS["ramp"])  # of arrays of integers: alike, or all different
+RESTS = 64  # of which larger sizes leave the same rest
+WIDE = 5 << 29  # elements of arrays whose indices have 64 bits: some more than 32 bits count
 NO_LENGTHS: Mapping[str, int] = MappingProxyType({})
 SECONDS = 1.5  # of the processor, of a run with larger sizes
 ODD_VECTORS = 16  # how much less than a multiple a size is where the kernels have vectors
@@ -429,6 +432,34 @@ class _Sized:
         """How far the launch reaches with multiples, and with twice each."""
         return self._look(self.whole).reach, {name: self._look(launch).reach for name, launch in self.grown.items()}
 
+    @cached_property
+    def wide(self) -> Launched | None:
+        """The launch with more elements than 32 bits count, where host code rounds up sizes that the kernel takes as
+        numbers of 64 bits, no text asks whether they are less, and the lengths of all arrays follow from sizes.
+        """
+        proposals = self.proposals
+        kernel = kernel_of(proposals.module, self.launch.request)
+        of_64_bits = {param.name for param in kernel.written if number_name(param.type) in ADDRESSES}
+        names = [name for name, (_, width) in self.rounded.items() if width and of_64_bits & {*self._words(name)}]
+        if not names or self.unguarded or asks_for_32_bits(proposals.module.texts):
+            return None
+        request = self.launch.request
+        values = [int(spec.number or 0) for spec in request.args if spec.name in of_64_bits]
+        larger = (WIDE / max(*values, prod(request.grid) * prod(request.block or ()))) ** (1 / len(names))
+        more = {name: int(self.sizes[name] * (larger - 1)) // RESTS * RESTS for name in names}  # as even, too
+        sizes = {**self.sizes, **{name: self.sizes[name] + many for name, many in more.items()}}
+        arrays = proposals.names_of(self.launch)
+        if not arrays & {name for name, kind in self._kinds.items() if kind} <= self._scaled(self.sizes).keys():
+            return None
+        with suppress(TilewrightError):
+            return self._with_lengths(self._filled(proposals.launch(**sizes)), self.look.reach, sizes)
+        return None
+
+    @property
+    def _kinds(self) -> dict[str, str]:
+        """The types of the elements of arrays."""
+        return {spec.name: _kind(self.launch, spec.name) for spec in self.launch.request.args if spec.name}
+
     def proposed(self) -> Launched:
         """The launch with such arrays, which says what of it is proposed."""
         held = self._held(self.launch)
@@ -438,6 +469,8 @@ class _Sized:
         if self.look.is_known and (uneven := self._uneven_sizes()):
             other = self._filled(self.proposals.launch(**{**self.sizes, **uneven}))
             launch = replace(launch, uneven=self._with_lengths(other, self.look.reach, {**self.sizes, **uneven}))
+        if self.look.is_known:
+            launch = replace(launch, wide=self.wide)
         if self.look.is_known and self.tails:
             other = self._filled(self.proposals.launch(**{**self.sizes, **self.tails}))
             launch = replace(launch, tail=self._with_lengths(other, self.look.reach, {**self.sizes, **self.tails}))

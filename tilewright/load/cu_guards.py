@@ -24,6 +24,7 @@ PLAIN = re.compile(r"\b(?:u?int\d*_t|int|unsigned|long|float|double|size_t|const
 _OF_THREADS = frozenset({"threadIdx", "blockIdx"})
 _VECTORS = re.compile(r"\b(?:u?(?:char|short|int|long)[248]|float[24]|double2|(?:__)?half2|\w*bfloat162)\b")
 _IN_VECTORS = re.compile(rf"{_VECTORS.pattern}|/\s*[48]\b")
+_LARGEST = re.compile(r"\bU?INT(?:32)?_MAX\b|\b2147483647\b|0x7fffffff|32BitIndex|numeric_limits<\s*u?int", re.I)
 _DEPTH = 3  # of functions and macros that call each other
 MOST_PARTS = 8  # of a row, where its size is divided by as many
 
@@ -106,6 +107,11 @@ def asks_for_multiples(texts: Sequence[str], name: str) -> bool:
     """Do texts ask whether a size is a multiple of something?"""
     asks = re.compile(rf"(?<![\w.]){re.escape(name)}\s*\)?\s*%\s*\w+\s*\)?\s*[!=]=\s*0|!\s*\(\s*{re.escape(name)}\s*%")
     return any(map(asks.search, texts))
+
+
+def asks_for_32_bits(texts: Sequence[str]) -> bool:
+    """Do texts speak of the largest number of 32 bits, as of one below which sizes stay?"""
+    return any(map(_LARGEST.search, texts))
 
 
 def has_vectors(texts: Sequence[str], *, divided: bool = False) -> bool:
