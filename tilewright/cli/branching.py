@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.cli.launching import kernels_of
@@ -60,3 +61,11 @@ def _ways(shape: LaunchShape, numbers: Mapping[str, Number], names: Collection[s
             for size in (constant, 2 * constant, constant + 1, constant - 1, constant // 2):
                 if 0 < size <= MOST_SIZE and size != numbers.get(name):
                     yield name, size
+
+
+def left_out(module: LoadedModule, file: Path, sizes: Mapping[str, Number]) -> list[str]:
+    """The launches that host code does not come to with these numbers, in words."""
+    shapes = [shape for text in module.texts for shape in unreached(text, sizes, module.texts)]
+    return list(dict.fromkeys(
+        f"{file.name}:{shape.line}: not launched with these numbers: {' '.join(shape.unless.split())} decides otherwise"
+        for shape in shapes if kernels_of(module, shape)))  # fmt: skip

@@ -28,12 +28,12 @@ from tilewright.cli.arguments import (
     requests_beside,
     sequences_beside,
 )
+from tilewright.cli.branching import left_out
 from tilewright.cli.clock import FileClock, KernelClock
 from tilewright.cli.launching import (
     Launched,
     as_launched,
     kernels_asked_for,
-    left_out,
     smaller,
     zeros_for_ramps,
 )
@@ -570,6 +570,11 @@ class LaunchCheck:
             verdict = _compared(kernel, verdict, ended.before, [*ended.named.values()], self.request.launch)
         if self.launch.unguarded is not None:
             verdict = replace(verdict, findings=(*verdict.findings, *self._unguarded(self.launch.unguarded)))
+        if self.launch.tail is not None and verdict:
+            rest = [*self._tail(self.launch.tail)]
+            verdict = replace(verdict, status="wrong" if rest else verdict.status, findings=(*rest, *verdict.findings))
+        if self.launch.wide is not None and verdict and verdict.seconds < MOST_UNEVEN:
+            verdict = replace(verdict, findings=(*verdict.findings, *self._wide(self.launch.wide)))
         if self.launch.uneven is not None and verdict and verdict.seconds < MOST_UNEVEN:
             verdict = replace(verdict, findings=(*verdict.findings, *self._uneven(self.launch.uneven)))
         verdict = replace(verdict, coverage=self.launch.coverage, proposed=self.launch.proposed.words())
@@ -625,6 +630,27 @@ class LaunchCheck:
                                  for name, width in self.launch.multiples.items())  # fmt: skip
             what = f"{finding.message}, where {sizes}: it needs {needs}, and compares it with nothing"
             yield replace(finding, message=what, severity="warning", hint=None, remedy=None)
+
+    def _tail(self, launch: Launched) -> Iterator[Finding]:
+        """What is outside of an array where sizes leave a part of a vector, for which host code has a thread; nothing
+        of kernels whose rows of that size begin in the middle of a vector then: these are for multiples.
+        """
+        for finding in self._first_beside(launch, ("bounds", "alignment")):
+            if finding.kind == "bounds":
+                even = self.launch.proposed.sizes
+                odd = {name: size for name, size in launch.proposed.sizes.items() if size != even.get(name)}
+                said = ", ".join(f"{name} = {size}, not {even.get(name)}" for name, size in odd.items())
+                yield replace(finding, message=f"{finding.message}, where {said}")
+
+    def _wide(self, launch: Launched) -> Iterator[Finding]:
+        """A warning of an index with 32 bits, where the kernel takes sizes of 64."""
+        bounds = replace(launch, request=replace(launch.request, check="bounds"))
+        for finding in self._first_beside(bounds, ("bounds",)):
+            sizes = launch.proposed.sizes
+            said = ", ".join(f"{name} = {size:,}" for name, size in sizes.items()
+                             if size != self.launch.proposed.sizes.get(name))  # fmt: skip
+            what = f"{finding.message}, where {said}: an index has 32 bits, and the sizes have 64"
+            yield replace(finding, message=what, severity="warning", remedy=None)
 
     def _first_beside(self, launch: Launched, kinds: Collection[str]) -> Iterator[Finding]:
         """The first finding of some kinds in one run of another launch, of which nothing stays."""

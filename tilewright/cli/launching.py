@@ -41,7 +41,7 @@ from tilewright.load.cu_allocations import first_home, variables_set
 from tilewright.load.cu_contents import array_of, contents, map_of
 from tilewright.load.cu_guards import holds_ranges
 from tilewright.load.cu_host import parts_of
-from tilewright.load.cu_launches import LaunchShape, launched, unreached
+from tilewright.load.cu_launches import LaunchShape, launched
 from tilewright.load.cu_life import HostAround, by_launches, filled_with, is_copied_to, launch_loop, set_in_part, unset
 from tilewright.load.cu_numbers import is_name, type_bytes
 from tilewright.load.cu_tensors import is_tensor
@@ -171,6 +171,11 @@ def _small(name: str) -> int:
     return _WINDOW if _OF_WINDOWS.search(name) else 1 if _STEPS.search(name) else 0
 
 
+def is_small(name: str) -> bool:
+    """Is a number called as groups are, or a side of a window or a step of it?"""
+    return bool(_small(name) or _OF_GROUPS.search(name))
+
+
 def _lines(lines: Sequence[int]) -> str:
     return f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}, " if any(lines) else ""
 
@@ -184,7 +189,8 @@ class Launched:
     that it reaches; is_reach_known: are its arrays as long as it reaches? unguarded: the same with other sizes of those
     that its kernel compares with nothing; multiples: of what these are, as it is. loose: those of its arrays whose
     lengths are how far one run has reached, and follow from no size. uneven: the same where sizes that decide on no CTA
-    are no multiples of a warp's lanes.
+    are no multiples of a warp's lanes; tail: where those that host code rounds up to vectors leave a part of one; wide:
+    where those of 64 bits are more than 32 bits count.
     """
 
     request: Request
@@ -202,6 +208,8 @@ class Launched:
     multiples: Mapping[str, int] = field(default_factory=dict)
     loose: frozenset[str] = frozenset()
     uneven: Launched | None = None
+    tail: Launched | None = None
+    wide: Launched | None = None
 
     def longer(self, names: Collection[str]) -> Launched:
         """The same with arrays that are twice as long."""
@@ -390,14 +398,6 @@ def kernels_asked_for(
     refused = (f"{name}: {error.given}" for name, error in module.refused.items())
     lines = [", ".join(names) or templates or "none", *refused]
     raise ArgumentError(what, given="\n".join(lines), allowed=allowed)
-
-
-def left_out(module: LoadedModule, file: Path, sizes: Mapping[str, Number]) -> list[str]:
-    """The launches that host code does not come to with these numbers, in words."""
-    shapes = [shape for text in module.texts for shape in unreached(text, sizes, module.texts)]
-    return list(dict.fromkeys(
-        f"{file.name}:{shape.line}: not launched with these numbers: {' '.join(shape.unless.split())} decides otherwise"
-        for shape in shapes if kernels_of(module, shape)))  # fmt: skip
 
 
 def kernels_of(module: LoadedModule, shape: LaunchShape) -> list[str]:
@@ -668,19 +668,22 @@ def _structure(param: Parameter, word: str, host: Host | None) -> tuple[Argument
     """
     if host is None:
         return None
-    words = host.members(word)
-    values = [_member(member, word, words.get(member.name, ""), host) for member in param.fields]
+    values = _members(param, word, host)
     said = tuple(ArgumentSpec(None, value) for value in values if value is not None)
     return said if len(said) == len(values) else None
+
+
+def _members(param: Parameter, word: str, host: Host) -> list[Value | None]:
+    """What host code puts into the members of a structure."""
+    words = host.members(word)
+    return [_member(member, word, words.get(member.name, ""), host) for member in param.fields]
 
 
 def _with_members(param: Parameter, word: str, spec: ArgumentSpec, host: Host | None) -> Value:
     """An argument that is asked for; of a structure that nobody has written with the numbers that host code has."""
     if host is None or spec.text or not (param.fields and isinstance(spec.value, tuple)):
         return spec.value
-    words = host.members(word)
-    said = [_member(member, word, words.get(member.name, ""), host) for member in param.fields]
-    pairs = zip(spec.value, said, strict=False)
+    pairs = zip(spec.value, _members(param, word, host), strict=False)
     return tuple(ArgumentSpec(part.name, value) if isinstance(value, (int, float)) else part for part, value in pairs)
 
 

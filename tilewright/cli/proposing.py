@@ -15,7 +15,6 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import chain
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
@@ -29,20 +28,29 @@ from tilewright.cli.branching import in_other_branches
 from tilewright.cli.clock import KernelClock
 from tilewright.cli.launching import (
     INTEGERS,
-    Lacks,
     Launched,
-    Named,
     check_sizes,
     kernels_asked_for,
     launches_of,
     launches_said,
 )
 from tilewright.cli.lengths import ReachedArray, Sizes, lengths_held
-from tilewright.cli.spreading import spread
-from tilewright.errors import ArgumentError, SimulationError, TilewrightError
+from tilewright.cli.proposals import ADDRESSES, Proposals
+from tilewright.cli.rounding import ODD, RoundedSizes
+from tilewright.errors import SimulationError, TilewrightError
 from tilewright.host import Limits
 from tilewright.load import LoadedKernel, LoadedModule
-from tilewright.load.cu_guards import choice_of, compares, holds_addresses, kernel_nodes, lets_in, shares
+from tilewright.load.cu_guards import (
+    asks_for_32_bits,
+    asks_for_multiples,
+    choice_of,
+    compares,
+    divisor_of,
+    first_of,
+    has_vectors,
+    kernel_nodes,
+    lets_in,
+)
 from tilewright.load.cu_launcher import launcher
 from tilewright.load.cu_tensors import is_tensor
 from tilewright.load.cu_tree import bare
@@ -57,265 +65,18 @@ if TYPE_CHECKING:
 
 ROUNDS = 3  # of proposals: what is known of some arguments may let others be asked for
 ROOMS = (1 << 18, 1 << 21, 1 << 24)  # elements of an array whose reach is looked at, more where fewer are not enough
-MOST_ELEMENTS = 1 << 28  # of an array: with more sizes become smaller
-MANY = 1024  # times a size, by which the CTAs of a launch grow that depend on it
-BLOCKS = (32, 64, 256, 16, 512, 8)  # threads along an axis, where those that are proposed leave shared memory
-SIDES = (32, 128, 256, 16, 512)  # of all sizes, where a launch with the first ones fails
 LITTLE, LARGER = 0.25, (256, 1024)  # of the blocks of code; sizes that may reach more than those
-ADDRESSES = ("int64", "uint64")  # of elements that may be addresses
+LARGER_OF_RINGS = (128, 256, 512, 1024)  # the same where loops have asynchronous copies
+_COPIES = re.compile(r"cp\.async|__pipeline_|memcpy_async|cuda::pipeline|cp_async")
 NUMBERS = (FILLS["zeros"], FILLS["ramp"])  # of arrays of integers: alike, or all different
-SECONDS, LEAST = 1.5, 16  # of the processor, of a run with larger sizes; and the least that sizes become
-FEWEST = 4  # what a size becomes where a run takes long, of one that decides on no extent of a launch before others
-MOST_SIZE = 1 << 14  # of a size that is made a multiple of the threads of a CTA
+MOST_ELEMENTS = 1 << 28  # of an array: with more sizes become smaller
+RESTS = 64  # of which larger sizes leave the same rest
+WIDE = 5 << 29  # elements of arrays whose indices have 64 bits: some more than 32 bits count
 NO_LENGTHS: Mapping[str, int] = MappingProxyType({})
-PARTS = 10  # halves of the threads of a CTA: where elements of several sizes are numbered by one index
-ODD, ODD_VECTORS = 3, 16  # how much less than a multiple a size is; where the kernels have vectors
+SECONDS = 1.5  # of the processor, of a run with larger sizes
+ODD_VECTORS = 16  # how much less than a multiple a size is where the kernels have vectors
 LANES = 32  # of a warp
 _MEET = re.compile(r"\b__(?:shfl|ballot|any|all|reduce|match)\w*_sync\b|\b__sync(?:threads|warp)\w*\b|\.sync\(")
-_TYPES = r"\b(?:u?(?:char|short|int|long)[248]|float[24]|double2|(?:__)?half2|\w*bfloat162)\b"  # of vectors
-_EXTENT = re.compile(r"\.size\(\d+\)$")  # of a tensor, by its place
-_VECTORS = re.compile(rf"{_TYPES}|/\s*[48]\b")
-
-
-@dataclass(frozen=True)
-class _Proposals:
-    """The launches of a file with what is proposed for them. of_grid, of_block, of_shared: names that their CTAs
-    depend on, the threads of these, and their shared memory alone. only: the kernel whose launch is wanted, of all;
-    clock: of that. has_smaller: are there smaller sizes, where runs with these take long? is_made_up: does no text
-    launch it? fixed: sizes with which host code comes to it. read: launches that were read, by their sizes.
-    """
-
-    module: LoadedModule
-    request: Request
-    file: Path
-    sizes: Mapping[str, Number]
-    options: SaidByOptions = SaidByOptions()
-    of_grid: frozenset[str] = frozenset()
-    of_block: frozenset[str] = frozenset()
-    of_shared: frozenset[str] = frozenset()
-    only: str | None = None
-    clock: KernelClock | None = None
-    has_smaller: bool = True
-    is_made_up: bool = False
-    fixed: Mapping[str, int] = field(default_factory=dict)
-    read: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
-
-    @property
-    def has_vectors(self) -> bool:
-        return any(map(_VECTORS.search, self.module.texts))
-
-    def launches(self, **sizes: int) -> tuple[list[Launched], Lacks]:
-        """The launches, with other sizes than the proposed ones, too."""
-        launch: dict[str, Any] = {**self.options.launch}
-        request = replace(self.request, args=(*self.request.args, *self.options.args), **launch)
-        numbers = {**self.sizes, **self.options.sizes, **sizes, **self.fixed}
-        if self.clock is not None:
-            self.clock.left()
-        key = self.only, request.args, *sorted(numbers.items())
-        if key not in self.read:
-            self.read[key] = launches_said(self.module, request, self.file, numbers, self.kernels, self.only)
-        read: tuple[list[Launched], Lacks] = self.read[key]
-        return read
-
-    @property
-    def kernels(self) -> Sequence[Named]:
-        """Those that are asked for, once that is known."""
-        named: Sequence[Named] = self.read.get("kernels", ())
-        return named
-
-    def launch(self, **sizes: int) -> Launched:
-        """The only one. Raises SimulationError where a GPU refuses it."""
-        launches = self.launches(**sizes)[0]
-        if not launches:
-            raise ArgumentError(f"{self.only} is not launched with these sizes", given=self.options.hint,
-                                allowed="other ones, by --size")  # fmt: skip
-        if self.is_made_up and launches[0].error is not None:
-            raise ArgumentError(f"no launch of {launches[0].request.kernel} is known", given=f"{launches[0].error}",
-                                allowed="--grid 4 --block 256")  # fmt: skip
-        return launches[0].checked()
-
-    def grid(self, **sizes: int) -> Sequence[int]:
-        """The CTAs of the only launch; none where a GPU would refuse it."""
-        try:
-            return self.launch(**sizes).request.grid
-        except TilewrightError:
-            return ()
-
-    def possible(self) -> _Proposals:
-        """The same with sizes for which no launch fails, if there are some: of threads alone, or of all."""
-        others = (self._with_sizes(self.options.sizes, side) for side in SIDES)
-        return next((way for way in chain([self], self.of_other_blocks(), others) if way._is_possible()), self)
-
-    def of_other_blocks(self) -> Iterator[_Proposals]:
-        """The same with other numbers of threads, where these are proposed, and GPUs take them."""
-        names = self.of_block & self.options.sizes.keys()
-        ways = (self._with_sizes(names, threads) for threads in BLOCKS if names)
-        return (way for way in ways if way._is_possible())
-
-    def _with_sizes(self, names: Iterable[str], size: int) -> _Proposals:
-        sizes = {**self.options.sizes, **dict.fromkeys(self._with_extents(names), size)}
-        return replace(self, options=replace(self.options, sizes=sizes))
-
-    def _with_extents(self, names: Iterable[str]) -> set[str]:
-        """The names and, of an extent of a tensor that goes along with its sizes, those of the other tensors there."""
-        every = {*names}
-        if any(is_tensor(param.type) for _, kernel in self.kernels for param in kernel.written):
-            places = {place[0] for name in every if (place := _EXTENT.search(name))}
-            every |= {name for name in self.options.sizes if (place := _EXTENT.search(name)) and place[0] in places}
-        return every
-
-    def with_like_extents(self) -> _Proposals:
-        """The same with tensors of one shape where they go along with their sizes, if that can be launched."""
-        first = self.of_block | self.of_shared
-        way = self
-        for name in sorted(self.options.sizes, key=lambda name: name in first):
-            if len(self._with_extents([name])) > 1:
-                way = way._with_sizes([name], self.options.sizes[name])
-        return way if way._is_possible() else self
-
-    def _is_possible(self) -> bool:
-        return not any(launch.error for launch in self.launches()[0])
-
-    def of(self, launch: Launched) -> _Proposals:
-        """The same for one launch alone."""
-        return replace(self, only=launch.request.kernel)
-
-    def smaller(self) -> _Proposals:
-        """The same with smaller sizes, first those that decide on no extent of a launch, at last those that do; and
-        shorter ranges.
-        """
-        kept = self._with_extents(self.of_block | self.of_shared)
-        of_grid = self._with_extents(filter(self._decides_grid, self.options.sizes))
-        inner = {name: FEWEST for name, size in self.options.sizes.items()
-                 if size > FEWEST and name not in kept | of_grid}  # fmt: skip
-        quarters = {name: size if name in self.of_shared else max(size // 4, min(size, LEAST))
-                    for name, size in self.options.sizes.items()}  # fmt: skip
-        fewest = {name: min(size, FEWEST) if name in of_grid - kept else size
-                  for name, size in self.options.sizes.items()}  # fmt: skip
-        steps = {**self.options.sizes, **inner}, quarters, fewest
-        sizes = next((step for step in steps if step != self.options.sizes), quarters)
-        args = (spec.filled(_quartered) for spec in self.options.args)
-        options = replace(self.options, sizes=sizes, args=tuple(args))
-        return replace(self, options=options, has_smaller=options != self.options).possible()
-
-    def check_addresses(self) -> None:
-        """Raises ArgumentError where the only kernel takes addresses from an array of integers that is proposed."""
-        launch = self.launch()
-        kernel, names = kernel_of(self.module, launch.request), self.names_of(launch)
-        for param in kernel.written:
-            is_cast = param.element in ADDRESSES and holds_addresses(
-                self.module.texts, launch.request.kernel or "", param.name)  # fmt: skip
-            if param.name in names and (is_cast or param.type.count("*") > 1):
-                what = f"not judged: {kernel.name} takes addresses from {param.name}, and nobody says of what"
-                allowed = f"--arg '{param.name}={{f32[1024], f32[1024]}}' for a list of pointers, as float* const*"
-                raise ArgumentError(what, given=f"{param.type} {param.name}", allowed=allowed)
-
-    def spread(self) -> _Proposals:
-        """The same with strides that let no rows meet."""
-        kernel = kernel_of(self.module, self.launch().request)
-        kept = self.of_grid | self.of_block | self.of_shared
-        options = spread(self.options, kernel, lambda options: replace(self, options=options).launch(), kept)
-        return replace(self, options=options)
-
-    def names_of(self, launch: Launched) -> set[str]:
-        """The parameters of a launch that are proposed."""
-        proposed = {spec.name for spec in self.options.args}
-        names = (spec.name for spec in launch.request.args if spec.name)
-        return {name for name in names if name in proposed or launch.around.words.get(name, "") in proposed}
-
-    def rounded(self) -> dict[str, tuple[int, int]]:
-        """The sizes that host code rounds up to whole CTAs, each with a multiple of what it is rounded to, and that; 0
-        of sizes whose product alone it rounds up.
-        """
-        if any(is_tensor(param.type) for param in kernel_of(self.module, self.launch().request).written):
-            return {}  # the extents of several may have to be equal, and a thread behind them is outside in any case
-        sizes = {name: size for name, size in self.options.sizes.items() if name in self.of_grid - self.of_block
-                 and not _is_divided(name, self.module.texts) and not self.is_shared_out(name)}  # fmt: skip
-        multiples = {name: self._multiple(name, size) for name, size in sizes.items()}
-        alone = {name: multiple for name, multiple in multiples.items() if multiple is not None}
-        return alone or {name: (size, 0) for name, size in self._together(sizes).items()}
-
-    def _together(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Two sizes of which host code rounds up the product with others, where a CTA has less than one of them."""
-        whole = prod(self.grid())
-        pair = [name for name, size in sizes.items() if prod(self.grid(**{name: 2 * size})) == 2 * whole > 0][:2]
-        exact = whole * prod((sizes[name] - ODD) / sizes[name] for name in pair)
-        least = prod(self.grid(**{name: sizes[name] - ODD for name in pair}))
-        is_rounded = len(pair) == 2 and exact != int(exact) and least == int(exact) + 1
-        return {name: sizes[name] for name in pair} if is_rounded else {}
-
-    def _multiple(self, name: str, size: int) -> tuple[int, int] | None:
-        """A number from ``size`` on with which one more takes more CTAs, where a CTA has a thread for each, or for a
-        few, and how many; None of any other size, as that of a tile, whose kernels are rarely meant for a part of one.
-        """
-        block = tuple(self.launch().request.block or ())
-        place = self.only, name, block
-        if place not in self.read:
-            self.read[place] = next(self._widths(name, size, block), None)
-        width: int | None = self.read[place]
-        return None if width is None else (_multiple(size, width), width)
-
-    def is_shared_out(self, name: str) -> bool:
-        """Do texts divide a size by another one, as channels by groups, which is then to divide it?"""
-        texts = self.module.texts
-        others = {word for other in self.options.sizes if other != name for word in self.words(other)}
-        return any(shares(texts, word, others - self.words(name)) for word in self.words(name))
-
-    def words(self, name: str) -> set[str]:
-        """What a size is called: by the host code, and by the only kernel, whose numbers it alone decides."""
-        place = "words", self.only, name
-        if place not in self.read:
-            try:
-                args, size = self.launch().request.args, self.options.sizes[name]
-                larger = self.launch(**{name: 2 * size}).request.args
-                names = {spec.name for spec, other in zip(args, larger, strict=True)
-                         if (spec.number, other.number) == (size, 2 * size) and spec.name}  # fmt: skip
-            except TilewrightError:
-                names = set()
-            self.read[place] = {name, *names}
-        words: set[str] = self.read[place]
-        return words
-
-    def _decides_grid(self, name: str) -> bool:
-        """Does a size decide how many CTAs the only launch has?"""
-        if name not in self.of_grid:
-            return False
-        place = self.only, name
-        if place not in self.read:
-            self.read[place] = self.grid() != self.grid(**{name: self.options.sizes[name] * MANY})
-        return bool(self.read[place])
-
-    def _widths(self, name: str, size: int, block: Sequence[int]) -> Iterator[int]:
-        if not self._decides_grid(name):
-            return
-        threads = sorted({prod(block), *block} - {1})
-        vectors = (1, 2, 4, 8) if self.has_vectors else (1, 2) if self.is_made_up else (1,)  # 2: turns of a loop
-        wholes = [vector * many for vector in vectors for many in threads]
-        parts = [prod(block) >> shift for shift in range(1, PARTS) if not prod(block) % (1 << shift)]
-        for width in dict.fromkeys([*wholes, *(part for part in parts if part > 1)]):
-            multiple = _multiple(size, width)
-            if multiple > MOST_SIZE:
-                break
-            whole = self.grid(**{name: multiple})
-            if (whole != self.grid(**{name: multiple + 1}) and whole == self.grid(**{name: multiple + 1 - width})
-                    and whole != self.grid(**{name: multiple - width})):  # fmt: skip
-                yield width
-
-
-def _multiple(size: int, width: int) -> int:
-    """A multiple of ``width`` of about a size: two CTAs at least."""
-    return 2 * width if size <= width else -(-size // width) * width
-
-
-def _quartered(fill: Fill) -> Fill:
-    """A fill that says where ranges begin, with a quarter of the elements in each; any other fill itself."""
-    return replace(fill, numbers=(max(int(fill.numbers[0]) // 4, LEAST),)) if fill.how == "steps" else fill
-
-
-def _is_divided(name: str, texts: Sequence[str]) -> bool:
-    """Do texts ask whether a size is a multiple of something?"""
-    asks = re.compile(rf"(?<![\w.]){re.escape(name)}\s*\)?\s*%\s*\w+\s*\)?\s*[!=]=\s*0|!\s*\(\s*{re.escape(name)}\s*%")
-    return any(asks.search(text) for text in texts)
 
 
 def with_proposals(module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]) -> list[Launched]:
@@ -327,14 +88,14 @@ def with_proposals(module: LoadedModule, request: Request, file: Path, sizes: Ma
     launchers = _launchers(module, request, file, sizes)
     check_sizes(_with_texts(module, launchers.values()), file, sizes)
     if launchers:
-        made_up = _Proposals(module, request, file, sizes, is_made_up=True)
+        made_up = Proposals(module, request, file, sizes, is_made_up=True)
         alone = {name: _with_texts(module, [text]) for name, text in launchers.items()}
         return _apart([replace(made_up, module=part, request=replace(request, kernel=name), read={})
                        for name, part in alone.items()])  # fmt: skip
     launches, lacks = launches_said(module, request, file, sizes)
     if not lacks.what:
         return [launch.checked() for launch in launches] if len(launches) == 1 else launches
-    proposals = _Proposals(module, request, file, sizes)
+    proposals = Proposals(module, request, file, sizes)
     kernels = kernels_asked_for(module, request, file, sizes)
     try:
         return _with_ways(proposals, in_branches=request.kernel is None)
@@ -344,10 +105,10 @@ def with_proposals(module: LoadedModule, request: Request, file: Path, sizes: Ma
     return _apart([replace(proposals, request=replace(request, kernel=name), read={}) for name, _ in kernels])
 
 
-def _apart(parts: Sequence[_Proposals]) -> list[Launched]:
+def _apart(parts: Sequence[Proposals]) -> list[Launched]:
     """The launches of kernels, each with proposals of its own. Raises TilewrightError of the only one."""
 
-    def launches_of(proposals: _Proposals) -> list[Launched]:
+    def launches_of(proposals: Proposals) -> list[Launched]:
         try:
             return _with_ways(proposals)
         except TilewrightError as error:
@@ -377,7 +138,7 @@ def _with_texts(module: LoadedModule, texts: Iterable[str]) -> LoadedModule:
     return other
 
 
-def _with_ways(proposals: _Proposals, *, in_branches: bool = False) -> list[Launched]:
+def _with_ways(proposals: Proposals, *, in_branches: bool = False) -> list[Launched]:
     """The launches, which share what is proposed. in_branches: and those to which host code comes with other sizes
     alone? Raises ArgumentError where something lacks all the same.
     """
@@ -404,7 +165,7 @@ def _with_ways(proposals: _Proposals, *, in_branches: bool = False) -> list[Laun
     return [*launched, *(_in_branches(proposals) if in_branches else ())]
 
 
-def _in_branches(proposals: _Proposals) -> list[Launched]:
+def _in_branches(proposals: Proposals) -> list[Launched]:
     """The launches to which host code comes with other sizes than the proposed ones alone."""
     options = proposals.options
     kernels = in_other_branches(proposals.module, {**proposals.sizes, **options.sizes}, options.sizes.keys(),
@@ -417,7 +178,7 @@ def _in_branches(proposals: _Proposals) -> list[Launched]:
     return launches
 
 
-def _sized(proposals: _Proposals) -> list[_Sized]:
+def _sized(proposals: Proposals) -> list[_Sized]:
     """The launch with each fill, and with strides apart where arrays have room for such rows."""
     spread = proposals.spread()
     apart = [_Sized(spread, fill) for fill in NUMBERS]
@@ -426,20 +187,46 @@ def _sized(proposals: _Proposals) -> list[_Sized]:
     return [_Sized(proposals, fill) for fill in NUMBERS]
 
 
-def _reaching_more(proposals: _Proposals, sized: list[_Sized]) -> list[_Sized]:
+def _alike(number: int, _: Fill) -> Fill:
+    return Fill("value", (number,))
+
+
+def _begun(proposals: Proposals) -> list[_Sized]:
+    """The same with arrays of integers that begin with what the kernel asks their elements for, as ``-1`` of a node
+    that nobody has been to, where so much more of the code is reached.
+    """
+    sized, texts = _sized(proposals), proposals.module.texts
+    firsts = {spec.name: first for spec in proposals.options.args if ZEROS.how in spec.fills and spec.name
+              and (first := first_of(texts, spec.name)) is not None}  # fmt: skip
+    if not firsts:
+        return sized
+    args = (spec.filled(partial(_alike, firsts[spec.name])) if spec.name in firsts else spec
+            for spec in proposals.options.args)  # fmt: skip
+    begun = _sized(replace(proposals, options=replace(proposals.options, args=tuple(args)), read={}))
+    reached = [way[0].look.coverage.get("reached", 0) for way in (begun, sized)]
+    return begun if reached[0] > reached[1] else sized
+
+
+def _reaching_more(proposals: Proposals, sized: list[_Sized]) -> list[_Sized]:
     """The same with larger sizes of those that decide on no extent of the launch, where little of the code is reached
-    and these reach more: a row may be shorter than a group of it.
+    and these reach more: a row may be shorter than a group of it. Of asynchronous copies loops are to go round more
+    than once, as what one turn lacks the next ones find.
     """
     coverage, kept = sized[0].look.coverage, proposals.of_grid | proposals.of_block | proposals.of_shared
-    reached, names = coverage.get("reached", 0), proposals.options.sizes.keys() - kept
-    if not names or reached >= LITTLE * coverage.get("blocks", 0):
+    reached, names = coverage.get("reached", 0), proposals.extents - kept
+    is_copying = any(map(_COPIES.search, proposals.module.texts))
+    if not names or not (is_copying or reached < LITTLE * coverage.get("blocks", 0)):
         return sized
-    for side in LARGER:
+    best, is_turning = sized, False
+    for side in LARGER_OF_RINGS if is_copying else LARGER:
         with suppress(_TakesLong, TilewrightError):
-            other = _sized(proposals._with_sizes(names, side))
-            if other[0].look.coverage.get("reached", 0) > reached:
-                return other
-    return sized
+            other = _sized(proposals.with_sizes(names, side))
+            reached = other[0].look.coverage.get("reached", 0) - best[0].look.coverage.get("reached", 0)
+            if reached > 0 or (is_turning and not reached):  # as many blocks again: rings go round
+                best, is_turning = other, reached > 0
+                if not is_copying:
+                    break
+    return best
 
 
 def _is_known(ways: Sequence[_Sized]) -> bool:
@@ -450,7 +237,7 @@ class _TakesLong(Exception):
     """A run with the proposed sizes takes longer than it may."""
 
 
-def _ways(proposals: _Proposals, clock: KernelClock) -> Iterator[Launched]:
+def _ways(proposals: Proposals, clock: KernelClock) -> Iterator[Launched]:
     """A launch with arrays as long as it reaches: with numbers in them that reach most of the code, and then with
     others. clock: of its kernel.
     """
@@ -458,7 +245,7 @@ def _ways(proposals: _Proposals, clock: KernelClock) -> Iterator[Launched]:
     proposals.check_addresses()
     while True:
         try:
-            sized = _sized(proposals)
+            sized = _begun(proposals)
             if not sized[0].look.is_known:
                 sized = next(filter(_is_known, map(_sized, proposals.of_other_blocks())), sized)
             sized = _reaching_more(proposals, sized)
@@ -498,13 +285,13 @@ class _Sized:
     looks: what runs have shown, by their grids and arguments.
     """
 
-    proposals: _Proposals
+    proposals: Proposals
     fill: Fill
     looks: dict[Any, _Look] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def rounded(self) -> dict[str, tuple[int, int]]:
-        return self.proposals.rounded()
+        return RoundedSizes(self.proposals).rounded()
 
     @cached_property
     def multiples(self) -> dict[str, int]:
@@ -523,8 +310,21 @@ class _Sized:
             step = ODD if width < ODD_VECTORS and not few else less
             few |= {name: width} if width < ODD_VECTORS else {}
             by = step * (1 + len(odd)) if step * (1 + len(odd)) < min(width, size // 2) else min(step, width - 1)
-            odd[name] = size - by
+            divisor = divisor_of(self.proposals.module.texts, name)
+            odd[name] = size - by // divisor * divisor if by >= divisor else size - divisor % width
         return odd
+
+    @cached_property
+    def tails(self) -> dict[str, int]:
+        """The sizes that host code rounds up to vectors, ``(n / 4 + 255) / 256`` with one vector more for a rest, as no
+        multiples of these: there is a part of a vector.
+        """
+        threads = prod(self.launch.request.block or ())
+        vectors = {name: size for name, (size, width) in self.rounded.items()
+                   if width in (2 * threads, 4 * threads, 8 * threads) and name not in self.unguarded}  # fmt: skip
+        alone = self.proposals.has_vectors and {*vectors.values()} and not self.proposals.is_made_up
+        return {name: size - ODD for name, size in vectors.items() if divisor_of(self.proposals.module.texts, name) == 1
+                } if alone else {}  # fmt: skip
 
     @cached_property
     def unguarded(self) -> dict[str, int]:
@@ -646,15 +446,52 @@ class _Sized:
         """How far the launch reaches with multiples, and with twice each."""
         return self._look(self.whole).reach, {name: self._look(launch).reach for name, launch in self.grown.items()}
 
+    @cached_property
+    def wide(self) -> Launched | None:
+        """The launch with more elements than 32 bits count, where host code rounds up sizes that the kernel takes as
+        numbers of 64 bits, no text asks whether they are less, and the lengths of all arrays follow from sizes.
+        """
+        proposals = self.proposals
+        kernel = kernel_of(proposals.module, self.launch.request)
+        of_64_bits = {param.name for param in kernel.written if number_name(param.type) in ADDRESSES}
+        names = [name for name, (_, width) in self.rounded.items() if width and of_64_bits & {*self._words(name)}]
+        if not names or self.unguarded or asks_for_32_bits(proposals.module.texts):
+            return None
+        request = self.launch.request
+        values = [int(spec.number or 0) for spec in request.args if spec.name in of_64_bits]
+        larger = (WIDE / max(*values, prod(request.grid) * prod(request.block or ()))) ** (1 / len(names))
+        more = {name: int(self.sizes[name] * (larger - 1)) // RESTS * RESTS for name in names}  # as even, too
+        sizes = {**self.sizes, **{name: self.sizes[name] + many for name, many in more.items()}}
+        arrays = proposals.names_of(self.launch)
+        if not arrays & {name for name, kind in self._kinds.items() if kind} <= self._scaled(self.sizes).keys():
+            return None
+        with suppress(TilewrightError):
+            return self._with_lengths(self._filled(proposals.launch(**sizes)), self.look.reach, sizes)
+        return None
+
+    @property
+    def _kinds(self) -> dict[str, str]:
+        """The types of the elements of arrays."""
+        return {spec.name: _kind(self.launch, spec.name) for spec in self.launch.request.args if spec.name}
+
     def proposed(self) -> Launched:
         """The launch with such arrays, which says what of it is proposed."""
         held = self._held(self.launch)
         launch = self._with_lengths(self.launch, {**self.look.reach, **self.beyond}, self.sizes, held)
+        parts = (part for spec in launch.request.args for part in spec.parts)
+        many = max((prod(part.extents) for part in parts if isinstance(part, ArraySpec)), default=0)
+        if self.proposals.has_smaller and many > MOST_ELEMENTS:
+            raise _TakesLong
         if not held and self.multiples and (held := self._held(self.whole)):
             return self._with_lengths(self.whole, self._look(self.whole).reach, self.multiples, held)
         if self.look.is_known and (uneven := self._uneven_sizes()):
             other = self._filled(self.proposals.launch(**{**self.sizes, **uneven}))
             launch = replace(launch, uneven=self._with_lengths(other, self.look.reach, {**self.sizes, **uneven}))
+        if self.look.is_known:
+            launch = replace(launch, wide=self.wide)
+        if self.look.is_known and self.tails:
+            other = self._filled(self.proposals.launch(**{**self.sizes, **self.tails}))
+            launch = replace(launch, tail=self._with_lengths(other, self.look.reach, {**self.sizes, **self.tails}))
         if not self.unguarded or not self.look.is_known:
             return launch
         other = self._filled(self.proposals.launch(**self.odd))
@@ -664,11 +501,12 @@ class _Sized:
     def _uneven_sizes(self) -> dict[str, int]:
         """Sizes that decide on no CTA, as no multiples of a warp's lanes, where these meet and nothing divides them."""
         proposals, texts = self.proposals, self.proposals.module.texts
-        if any(re.search(_TYPES, text) for text in texts) or not any(map(_MEET.search, texts)):
+        if has_vectors(texts) or not any(map(_MEET.search, texts)):
             return {}
         kept = proposals.of_grid | proposals.of_block | proposals.of_shared | self.multiples.keys()
+        is_shared_out = RoundedSizes(proposals).is_shared_out
         sizes = {name: size for name, size in proposals.options.sizes.items() if name not in kept and not size % LANES
-                 and size > 0 and not _is_divided(name, texts) and not proposals.is_shared_out(name)
+                 and size > 0 and not asks_for_multiples(texts, name) and not is_shared_out(name)
                  and not any(_is_cut(word, text) for word in proposals.words(name) for text in texts)}  # fmt: skip
         uneven = {name: size - ODD for name, size in sizes.items()}
         grid = self.launch.request.grid, self.launch.request.block
@@ -685,10 +523,6 @@ class _Sized:
         loose = frozenset(name.partition(".")[0] for name in lengths.keys() - scaled.keys() - self.beyond.keys())
         names = {*lengths, *(spec.name for spec in self.proposals.options.args)}
         request = replace(launch.request, args=tuple(_resized(spec, lengths) for spec in launch.request.args))
-        parts = (part for spec in request.args for part in spec.parts)
-        many = max((prod(part.extents) for part in parts if isinstance(part, ArraySpec)), default=0)
-        if self.proposals.has_smaller and many > MOST_ELEMENTS:
-            raise _TakesLong
         arrays = tuple(spec for spec in request.args if spec.name in names)
         said = SaidByOptions(arrays, {**self.proposals.options.sizes, **sizes, **self.proposals.fixed})
         return replace(launch, request=request, coverage=self.look.coverage, proposed=said,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import lcm
 from typing import TYPE_CHECKING
 
 from tilewright.load.cu_host import macros_of
@@ -21,7 +22,11 @@ _CLAMPS = re.compile(r"\b(?:min|max|fmin|fmax|clamp)\w*\b|[\w)\]]\s*(?:<=?|>=?|[
 _CALL = re.compile(r"\b(?!(?:if|while|switch|return|sizeof)\b)(\w+)\s*\(")
 PLAIN = re.compile(r"\b(?:u?int\d*_t|int|unsigned|long|float|double|size_t|const|static_cast|auto)\b")
 _OF_THREADS = frozenset({"threadIdx", "blockIdx"})
+_VECTORS = re.compile(r"\b(?:u?(?:char|short|int|long)[248]|float[24]|double2|(?:__)?half2|\w*bfloat162)\b")
+_IN_VECTORS = re.compile(rf"{_VECTORS.pattern}|/\s*[48]\b")
+_LARGEST = re.compile(r"\bU?INT(?:32)?_MAX\b|\b2147483647\b|0x7fffffff|32BitIndex|numeric_limits<\s*u?int", re.I)
 _DEPTH = 3  # of functions and macros that call each other
+MOST_PARTS = 8  # of a row, where its size is divided by as many
 
 
 def compares(texts: Sequence[str], kernel: str, names: Collection[str]) -> bool | None:
@@ -86,7 +91,8 @@ def holds_addresses(texts: Sequence[str], kernel: str, name: str) -> bool:
 
 def holds_ranges(text: str, name: str) -> bool:
     """Are an array's elements where ranges begin: does a text read ``a[i]`` and ``a[i + 1]``?"""
-    places = {re.sub(r"\s", "", place) for place in re.findall(rf"\b{re.escape(name)}\s*\[([^\[\]]+)\]", text)}
+    inner = rf"\b{re.escape(name)}\s*\[((?:[^\[\]]|\[[^\[\]]*\])+)\]"
+    places = {re.sub(r"\s", "", place) for place in re.findall(inner, text)}
     return any(f"{place}+1" in places for place in places)
 
 
@@ -95,6 +101,44 @@ def compares_neighbours(text: str, name: str) -> bool:
     element = rf"\b{re.escape(name)}\s*\[[^\[\]]*\]"
     compared, used = rf"{element}\s*[!=]=\s*{element}", rf"[-<]=?\s*{element}|{element}\s*-|=\s*{element}"
     return bool(re.search(compared, text)) and not re.search(used, re.sub(compared, "", text))
+
+
+def asks_for_multiples(texts: Sequence[str], name: str) -> bool:
+    """Do texts ask whether a size is a multiple of something?"""
+    asks = re.compile(rf"(?<![\w.]){re.escape(name)}\s*\)?\s*%\s*\w+\s*\)?\s*[!=]=\s*0|!\s*\(\s*{re.escape(name)}\s*%")
+    return any(map(asks.search, texts))
+
+
+def asks_for_32_bits(texts: Sequence[str]) -> bool:
+    """Do texts speak of the largest number of 32 bits, as of one below which sizes stay?"""
+    return any(map(_LARGEST.search, texts))
+
+
+def has_vectors(texts: Sequence[str], *, divided: bool = False) -> bool:
+    """Do texts name vectors of a few elements? divided: or divide anything into such?"""
+    return any(map((_IN_VECTORS if divided else _VECTORS).search, texts))
+
+
+def divisor_of(texts: Sequence[str], name: str) -> int:
+    """The constant by which texts divide a size, as halves of a row, rounding nothing up: ``x.size(-1) / 2``; 1 of any
+    other. Any extent from behind may be meant, and so may all elements.
+    """
+    tensor, _, place = name.partition(".size(")
+    asked = rf"(?:size\s*\(\s*(?:{re.escape(place[:-1])}|-\d)\s*\)|numel\s*\(\s*\))"
+    size = re.escape(tensor) + (rf"\s*\.\s*{asked}" if place else "")
+    divided = re.compile(rf"(?<![\w.)])(?<![-+*/%])(?<![-+*/%]\s){size}\s*/\s*(\d+)\b(?!\s*[+.])")
+    constants = {int(constant) for text in texts for constant in divided.findall(text)} - {0}
+    return lcm(*constants) if all(constant <= MOST_PARTS for constant in constants) else 1
+
+
+def first_of(texts: Sequence[str], name: str) -> int | None:
+    """The number below 0 that kernels ask elements of an array for, ``a[i] == -1`` and ``atomicCAS(&a[i], -1, ...)``,
+    as of what nobody has set yet.
+    """
+    word = re.escape(name)
+    asked = rf"\b{word}\s*\[[^;{{}}]*?\]\s*[!=]=\s*(-\d+)|\batomicCAS\s*\(\s*&?\s*{word}\b[^,;]*,\s*(-\d+)"
+    numbers = [int(first or then) for text in texts if name in text for first, then in re.findall(asked, text)]
+    return numbers[0] if numbers else None
 
 
 def shares(texts: Sequence[str], name: str, others: Collection[str]) -> bool:

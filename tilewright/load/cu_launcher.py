@@ -31,6 +31,7 @@ _OF_THREAD = re.compile(r"\s*(?:\(int\)\s*)?threadIdx\s*\.\s*([xyz])\s*")
 _SUBSCRIPTS = re.compile(r"(\w+)\s*((?:\[[^\[\]]*\]\s*)+)")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*(\w+)")
+_WHOLE = re.compile(r"(?:const\s+)?(?:unsigned(?:\s+\w+)?|u?int\d*(?:_t)?|size_t|long(?:\s+\w+)?)\s+(?:const\s+)?\w+$")
 _STEP = re.compile(r"(\w+)\s*\+=\s*(\w+)")
 _BESIDE = re.compile(r"\[\s*threadIdx\s*\.\s*([xyz])\s*\+\s*(\w+)\s*\]")
 _PER = re.compile(r"(?:threadIdx\s*\.\s*x|\))\s*(?:/\s*(\w+)|>>\s*([1-9]))")
@@ -232,7 +233,24 @@ class _Unlaunched:
                 elif operator == "+":
                     sizes = [word.strip() for word in other.split("*") if word.strip() in self.names]
                     multiplied |= {axis: (sizes[-1], count, False)} if len(sizes) == 1 else {}
-        return {**multiplied, **compared}
+        return {**self._forgotten, **multiplied, **compared}
+
+    @property
+    def _forgotten(self) -> dict[str, tuple[str, _Count, bool]]:
+        """By the only axis of CTAs, the only whole number that the kernel is handed and does not use: its guard is
+        forgotten.
+        """
+        words = {*re.findall(r"[^\W\d]\w*", self.tree.of(self.body))}
+        unused = [name for name in self._integers if name not in words]
+        counts = [count for count in self._counts.values() if count.ctas and count.threads]
+        axes = {axis for count in counts for axis in count.ctas}
+        return {min(axes): (unused[0], counts[0], True)} if len(unused) == len(axes) == 1 else {}
+
+    @property
+    def _integers(self) -> list[str]:
+        """The parameters that are whole numbers."""
+        declared = (self.tree.of(param) for param in self.listed.named_children)
+        return [name for name, text in zip(self.names, declared, strict=False) if _WHOLE.match(text)]
 
 
 @dataclass(frozen=True)
