@@ -281,3 +281,8 @@ def test_an_executable_goes_to_another_process_as_bytes() -> None:
     pickle.loads(pickle.dumps(tw.compile(stage, target="sm_90a")))(a, b)
 
     assert (a == b).all()
+
+
+def test_a_number_that_is_no_kernel_is_called_an_int() -> None:
+    with pytest.raises(KernelError, match=r"given: *3, an int"):
+        tw.compile(3)

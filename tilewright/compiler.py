@@ -29,6 +29,7 @@ from tilewright.errors import (
     TilewrightError,
     TilewrightWarning,
     choices,
+    described,
     located,
     quoted,
 )
@@ -177,7 +178,8 @@ def kernel_of(kernel: Any) -> Kernel:
     authored = kernel if isinstance(kernel, Kernel) else getattr(kernel, "kernel", None)
     if not isinstance(authored, Kernel):
         hint = "call .specialize(...) first" if hasattr(kernel, "specialize") else "decorate it with @T.prim_func"
-        text = f"{getattr(kernel, '__name__', kernel)}, a {type(kernel).__name__}"
+        name = getattr(kernel, "__name__", "")
+        text = f"{name}, a {type(kernel).__name__}" if name else described(kernel)
         raise KernelError("this is not a kernel", given=text, allowed="what @T.prim_func made", hint=hint)
     return authored
 

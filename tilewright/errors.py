@@ -210,7 +210,7 @@ def described(value: object, most: int = 80) -> str:
     except Exception:  # their own __repr__, or an int of more digits than Python writes
         return f"a value of type {kind}"
     shown = text if len(text) <= most else text[: most - 3] + "..."
-    return shown if value is None else f"{shown}, {'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+    return shown if value is None else f"{shown}, {'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
 
 
 def quoted(name: object) -> str:
