@@ -256,6 +256,14 @@ def _spelled(kernel: LoadedKernel) -> str:
     return ", ".join(f"{param.type} {param.name}".strip() for param in kernel.written) or "none"
 
 
+def for_number(value: Value, param: Parameter) -> Value:
+    """A value for a parameter: of a structure around one number that number, where the parameter is a plain one, as
+    instances of a template for ``float`` and for ``__half`` share their arguments.
+    """
+    is_wrapped = isinstance(value, tuple) and len(value) == 1 and bool(number_name(param.type))
+    return value[0].value if isinstance(value, tuple) and is_wrapped else value
+
+
 def example(param: Parameter) -> ArgumentSpec:
     """An argument that fits a parameter: floats are random, integers zeros. One of no known type has dots."""
     if param.fields == TENSOR_MAP:

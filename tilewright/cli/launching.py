@@ -33,7 +33,7 @@ from tilewright.cli.argument_spec import (
     Same,
     Value,
 )
-from tilewright.cli.arguments import Request, arguments_of, example, kernel_of
+from tilewright.cli.arguments import Request, arguments_of, example, for_number, kernel_of
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, SimulationError, Span, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule
@@ -470,7 +470,7 @@ def _arguments(
             specs[param.name] = ArgumentSpec(param.name, Same(first))  # host code passes one array twice
         elif param.name in asked:
             handed = _with_members(param, word, asked[param.name], shape.host)
-            specs[param.name] = ArgumentSpec(param.name, _for_number(handed, param))
+            specs[param.name] = ArgumentSpec(param.name, for_number(handed, param))
         elif (value := _argument(param, word, number, shape)) is not None:
             specs[param.name] = ArgumentSpec(param.name, value)
         elif not param.is_empty:
@@ -484,14 +484,6 @@ def _arguments(
     if missing:
         _ask(missing, params, shape, lacks)
     return {name: spec.filled(lambda fill: below if fill == SMALL else fill) for name, spec in specs.items()}
-
-
-def _for_number(value: Value, param: Parameter) -> Value:
-    """A value for a parameter: of a structure around one number that number, where the parameter is a plain one, as
-    instances of a template for ``float`` and for ``__half`` share their arguments.
-    """
-    is_wrapped = isinstance(value, tuple) and len(value) == 1 and bool(number_name(param.type))
-    return value[0].value if isinstance(value, tuple) and is_wrapped else value
 
 
 def _argument(param: Parameter, word: str, number: str | int | float, shape: LaunchShape) -> Value | None:
