@@ -8,7 +8,7 @@ that turn is over: a run under `Leftovers` puts other bytes there, and a result 
 from __future__ import annotations
 
 from linecache import getlines
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
-    from tilewright.sim.machine import AccessEvent, Address, Hook, Ints, Site, Subject, Team, Wave
+    from tilewright.sim.machine import AccessEvent, Address, Hook, Ints, MeetingEvent, Site, Subject, Team, Wave
 
 OTHER = 0x47  # bytes in whose place it is: finite floats of any width, and no small integers
 
@@ -45,8 +45,8 @@ class Leftovers(Check):
     def ended(self, wave: Wave) -> None:
         del self.turns[wave], self.last[wave]
 
-    def acquired(self, wave: Wave, ctas: Ints, waiting: Any, barrier: int, rows: Ints) -> None:
-        self.turns[wave][ctas] += 1
+    def acquired(self, event: MeetingEvent) -> None:
+        self.turns[event.wave][event.ctas] += 1
 
     def all_met(self, wave: Wave, ctas: slice) -> None:
         self.turns[wave][ctas] += 1
