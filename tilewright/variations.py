@@ -29,7 +29,7 @@ from tilewright.verdict import Verdict
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.machine import AccessEvent, Address, Hook, Ints, Site, Subject, Team, Wave
+    from tilewright.sim.machine import AccessEvent, Address, Hook, Ints, MeetingEvent, Site, Subject, Team, Wave
     from tilewright.sim.machine.counts import Line
 
 SETS = ("cudaMemcpyToSymbol", "cudaGetSymbolAddress")  # by which host code sets variables
@@ -379,8 +379,8 @@ class Leftovers(Check):
     def ended(self, wave: Wave) -> None:
         del self.turns[wave], self.last[wave]
 
-    def acquired(self, wave: Wave, ctas: Ints, waiting: Any, barrier: int, rows: Ints) -> None:
-        self.turns[wave][ctas] += 1
+    def acquired(self, event: MeetingEvent) -> None:
+        self.turns[event.wave][event.ctas] += 1
 
     def all_met(self, wave: Wave, ctas: slice) -> None:
         self.turns[wave][ctas] += 1

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from tilewright.isa import Fence, Lanes, ProxyFence, RegisterFence
     from tilewright.sim.machine.address import Address, Part
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Shape, Value
-    from tilewright.sim.machine.event import AccessEvent, Hook
+    from tilewright.sim.machine.event import AccessEvent, Hook, MeetingEvent
     from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.operation import Operation, Waiting
     from tilewright.sim.machine.signals import MBarrierSignal
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.machine.sync import BarrierSite, MetWithout
+    from tilewright.sim.machine.sync import MetWithout
     from tilewright.sim.machine.team import Team
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.unknown import Dependence, Doubt
@@ -164,13 +164,11 @@ class Events:
     def reached(self, event: AccessEvent) -> None:
         """Lanes are about to touch what is at addresses of the cluster's window."""
 
-    def released(
-        self, wave: Wave, ctas: Ints, warps: slice, here: Bools, barrier: int, rows: Ints, sync: BarrierSite
-    ) -> None:
-        """The warps ``here`` (CTAs, warps) have arrived at a barrier, kept in ``rows``."""
+    def released(self, event: MeetingEvent) -> None:
+        """Warps have arrived at a barrier."""
 
-    def acquired(self, wave: Wave, ctas: Ints, waiting: Bools, barrier: int, rows: Ints) -> None:
-        """A barrier is complete: the warps ``waiting`` (CTAs, all warps) go on."""
+    def acquired(self, event: MeetingEvent) -> None:
+        """A barrier is complete: warps that wait there go on."""
 
     def forgotten(self, wave: Wave, rows: Ints, barrier: int) -> None:
         """No thread will wait any more for what was released at a barrier, kept in ``rows``."""
@@ -321,9 +319,8 @@ class Device:
         self.findings = Collected(1)
         self.printed = Printed()
         self.steps = 0
-        self.decides: Callable[[Array], Bools] | None = (
-            None  # the way of each lane by the bits that it is about to read
-        )
+        # the way of each lane by the bits that it is about to read
+        self.decides: Callable[[Array], Bools] | None = None
         self.unwritten = ""
         self.grids: GridsMeet | None = None  # what is known of the launches around, if they are of interest
         self.has_clock = False  # has a thread looked at a clock?

@@ -1,5 +1,5 @@
-"""One event: threads are about to touch memory. Which threads, which bytes, when, and what they write: frozen, and the
-same for every check that hears of it.
+"""Events, frozen, and the same for every check that hears of them: threads are about to touch memory (which threads,
+which bytes, when, and what they write); warps come to a barrier, or go on behind it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.arrays import Bits
+from tilewright.sim.machine.arrays import Bits, Bools, Ints
 from tilewright.sim.machine.places import split
-from tilewright.sim.machine.team import numbers, spread
+from tilewright.sim.machine.team import Actors, numbers, spread
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine import Ints, Site, Team
+    from tilewright.sim.machine import BarrierSite, Site, Team, Wave
 
-__all__ = ["AccessEvent", "Hook"]
+__all__ = ["AccessEvent", "Hook", "MeetingEvent"]
 
 Written: TypeAlias = "Bits | Callable[[Address], Bits] | None"
 """What a plain store is about to write; by its address, where there are several."""
@@ -82,3 +82,22 @@ class AccessEvent(_Fields):  # a tuple: many are made, and to freeze an object f
 
 
 Hook: TypeAlias = Callable[[AccessEvent], None]
+
+
+class MeetingEvent(NamedTuple):
+    """Warps at a barrier. here: (n, warps), those of the CTAs in rows ``ctas``. barrier, rows: its number and, for each
+    of these CTAs, the row under which what is released there is kept.
+    """
+
+    wave: Wave
+    site: BarrierSite
+    ctas: Ints
+    here: Bools
+    barrier: int
+    rows: Ints
+
+    @property
+    def who(self) -> tuple[Ints, Actors]:
+        """Of each warp the number of its CTA among these; and the warps."""
+        which, warps = self.here.nonzero()
+        return which, Actors.whole_warps(self.ctas[which], warps)

@@ -230,11 +230,8 @@ class MemoryFacet:
             view.store(self.memories, bits)
 
     def replicas(self, address: Array) -> list[Array]:
-        run = self.team.wave.run
-        return [
-            np.asarray(address) + step
-            for step in multicast_steps(run, self.team.harmless(address.astype(np.int64, copy=False)), self.at)
-        ]
+        at = self.team.harmless(address.astype(np.int64, copy=False))
+        return [np.asarray(address) + step for step in multicast_steps(self.team.wave.run, at, self.at)]
 
     def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
         """Lane by lane where lanes share an address, all others at once."""

@@ -438,11 +438,7 @@ class CompiledInstruction:
         return flags if flags.shape[-1] == 32 else np.broadcast_to(flags, np.broadcast_shapes(flags.shape, (1, 1, 32)))
 
     def meaning(
-        self,
-        team: Team,
-        arguments: Given,
-        memories: Memories,
-        meaning: Callable[..., Results] | None = None,
+        self, team: Team, arguments: Given, memories: Memories, meaning: Callable[..., Results] | None = None
     ) -> Results:
         """Apply the row's meaning, or another one, to the bytes or the flags of the memories."""
         form = self.bound.form

@@ -79,13 +79,7 @@ class Shadows(Memories):
             self.unset[site.at] = buffer_name(program, site, first), text
 
     def require(
-        self,
-        team: Team,
-        flags: Bits,
-        use: str,
-        at: Span | None,
-        what: Expr | str = "a value",
-        origin: Origin = (None, None),
+        self, team: Team, flags: Bits, use: str, at: Span | None, what: Expr | str, origin: Origin = (None, None)
     ) -> None:
         """Raises SimulationError where an active lane's value has a byte without its flag.
 
@@ -140,9 +134,8 @@ class Shadows(Memories):
     @staticmethod
     def _error(team: Team, bad: Bools, use: str, at: Span | None, what: Expr | str, origin: Origin) -> SimulationError:
         site, address = origin
-        what = (
-            what if isinstance(what, str) else told("{}", register(f"`{authored_text(team.wave.run.program, what)}`"))
-        )
+        if not isinstance(what, str):
+            what = told("{}", register(f"`{authored_text(team.wave.run.program, what)}`"))
         if site is not None and site.place is not None and address is not None:
             what = coordinate_text(team.wave.run.program, site, first_of(address.full(), bad))
         return SimulationError(
@@ -205,10 +198,8 @@ def sound(bound: Bound, team: Team, argument: T, flags: Flags, name: str, at: Sp
         octets = np.ascontiguousarray(flags)[..., None].view(np.uint8)
         if not octets.all():
             number = int((~octets.all(-1) & team.full[:, :, None, :]).any((0, 1, 3)).argmax())
-            what, use = (
-                _register(team.wave.run.program, bound, name, number, at),
-                told("register {} of {}", number, use),
-            )
+            what = _register(team.wave.run.program, bound, name, number, at)
+            use = told("register {} of {}", number, use)
         flags = np.bitwise_and.reduce(flags, axis=2)
     team.wave.shadows.require(team, flags, use, at, what)
     return argument

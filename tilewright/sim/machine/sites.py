@@ -347,10 +347,8 @@ class Site:
                 at=self.at,
             )
         if not places.has_window(window):
-            what, shown = (
-                told("{} through a pointer to nowhere", operation(self.op)),
-                f"address {(window << WINDOW_BITS) + at.lo:#x}",
-            )
+            what = told("{} through a pointer to nowhere", operation(self.op))
+            shown = f"address {(window << WINDOW_BITS) + at.lo:#x}"
             allowed = "a pointer into a buffer of the kernel"
             raise team.error("bounds", what, team.full, self.at, given=shown, allowed=allowed)
         several = window == LOCAL_WINDOW

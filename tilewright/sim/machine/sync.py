@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.explain import advised, between, move
 from tilewright.explain.rules import broken
 from tilewright.isa import Sync
+from tilewright.sim.machine.event import MeetingEvent
 from tilewright.sim.machine.team import numbers, where_text
 from tilewright.terms import Told, call, operation, told
 
@@ -182,7 +183,7 @@ class Barriers:
         for turn in range(2):
             late = np.zeros((len(ctas), self.wave.run.warps), np.bool_)
             late[:, batch.warps] = warps & complete & (generation % 2 == turn)
-            self.wave.run.events.acquired(self.wave, ctas, late, NAMED + turn, rows)
+            self.wave.run.events.acquired(MeetingEvent(self.wave, place, ctas, late, NAMED + turn, rows))
         return Crossing(place, np.full(batch.shape[:2], NAMED), generation)
 
     def _ids(self, batch: Batch, place: BarrierSite, number: Value, count: Value) -> tuple[Value, Value]:
@@ -236,26 +237,29 @@ class Barriers:
         ctas = np.array(numbers(batch.ctas))
         assert place.sync is not None
         for barrier, those in self._meetings(number, rows):
-            self.wave.run.events.released(self.wave, ctas, batch.warps, here & those[:, None], barrier, rows, place)
+            come = np.zeros((len(ctas), self.wave.run.warps), np.bool_)
+            come[:, batch.warps] = here & those[:, None]
+            self.wave.run.events.released(MeetingEvent(self.wave, place, ctas, come, barrier, rows))
         if not place.sync.arrive_only:
             self.waiting[ctas, number, batch.warps] |= here
         touched = np.unique(rows[arriving > 0])
         if (self.arrived[touched, number] > wanted).any():
             shown, most = f"{int(self.arrived[touched, number].max())} threads arrived", (str(wanted),)
             raise broken("too many", operation(place.name), number, at=place.at, given=shown, instead=most)
-        self._complete(touched[self.arrived[touched, number] == wanted], number, place.sync)
+        self._complete(touched[self.arrived[touched, number] == wanted], number, place)
 
-    def _complete(self, rows: Ints, number: int, sync: Sync) -> None:
+    def _complete(self, rows: Ints, number: int, place: BarrierSite) -> None:
         if not len(rows):
             return
-        size = self.wave.run.cluster_ctas if sync.scope == "cluster" else 1
+        size = self.wave.run.cluster_ctas if number == NAMED else 1
         for barrier, those in self._meetings(number, rows):
             first = np.repeat(rows[those], size)
             members = first + np.tile(np.arange(size), int(those.sum()))
             # Warps that arrive at the cluster's barrier have waited for the meeting before, so that one is over for
             # all.
             over = barrier if number < NAMED else 2 * NAMED + 1 - barrier
-            self.wave.run.events.acquired(self.wave, members, self.waiting[members, number], barrier, first)
+            here = self.waiting[members, number]
+            self.wave.run.events.acquired(MeetingEvent(self.wave, place, members, here, barrier, first))
             self.wave.run.events.forgotten(self.wave, rows[those], over)
             self.waiting[members, number] = False
         self.generation[rows, number] += 1
@@ -283,7 +287,7 @@ class Barriers:
         """
         sync = batch.place.sync
         assert sync is not None
-        self._complete(rows, NAMED if sync.scope == "cluster" else 0, sync)
+        self._complete(rows, NAMED if sync.scope == "cluster" else 0, batch.place)
         cta, warp = map(int, np.argwhere(ended)[0])
         self._met_without(batch.place, self.wave.warp_name(cta, warp), ended[..., None] & self.wave.run.exists)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.isa import Fence, ProxyFence, RegisterFence, Signal
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine import SHARED_WINDOW, AccessEvent, Actors, Address, Hook, Site, arrivals_of, visits_of
+from tilewright.sim.machine import SHARED_WINDOW, AccessEvent, Address, Hook, MeetingEvent, Site, arrivals_of, visits_of
 from tilewright.sim.order.asynchronous.in_flight import (
     check_freed,
     check_global,
@@ -44,11 +44,10 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.isa import Lanes
-    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.device import AnyFence, Device
     from tilewright.sim.machine.operation import Operation, Waiting
     from tilewright.sim.machine.signals import MBarrierSignal
-    from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.team import Team
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.wave import Wave
@@ -166,37 +165,31 @@ class Order(Check):
 
     # Meetings
 
-    def released(
-        self, wave: Wave, ctas: Ints, warps: slice, here: Bools, barrier: int, rows: Ints, sync: BarrierSite
-    ) -> None:
-        order = self.orders[wave]
-        orders = sync.sync is None or sync.sync.orders
-        which, own = np.nonzero(here)
-        who = Actors.whole_warps(ctas[which], np.arange(wave.run.warps)[warps][own])
+    def released(self, event: MeetingEvent) -> None:
+        order, barrier, site, (which, who) = self.orders[event.wave], event.barrier, event.site, event.who
+        orders, rows = site.sync is None or site.sync.orders, event.rows[which]
         if barrier >= CLUSTER:
             order.cluster.arrived(who, barrier)
         else:
-            order.barriers.arrived(who, barrier, sync.at)
-            if sync.sync is None or sync.sync.scope == "cta":
-                order.barriers.came_to(who, sync)
+            order.barriers.arrived(who, barrier, site.at)
+            if site.sync is None or site.sync.scope == "cta":
+                order.barriers.came_to(who, site)
         known = order.clocks.published(who)
-        order.meetings[barrier].add(rows[which], known if orders else known.of_execution(order.clocks.size))
+        order.meetings[barrier].add(rows, known if orders else known.of_execution(order.clocks.size))
         for k in range(len(who)) if not orders else ():
             for pattern in order.fences.of(*who.places[k], who.bits[k]):
-                key, row = (~barrier, who.rows) if pattern.scope == "cta" else (barrier, rows[which])
+                key, row = (~barrier, who.rows) if pattern.scope == "cta" else (barrier, rows)
                 order.meetings[key].add(row[k : k + 1], pattern.known)
 
-    def acquired(self, wave: Wave, ctas: Ints, waiting: Bools, barrier: int, rows: Ints) -> None:
-        order = self.orders[wave]
-        which, warps = np.nonzero(waiting)
-        who = Actors.whole_warps(ctas[which], warps)
-        for key, own in ((barrier, rows[which]), (~barrier, who.rows)):
+    def acquired(self, event: MeetingEvent) -> None:
+        order, barrier, (which, who) = self.orders[event.wave], event.barrier, event.who
+        for key, own in ((barrier, event.rows[which]), (~barrier, who.rows)):
             if key in order.meetings:
                 order.clocks.learn(who, order.meetings[key].of(own))
         if barrier >= CLUSTER:
-            order.cluster.met(ctas[waiting.any(1)], barrier)
+            order.cluster.met(event.ctas[event.here.any(1)], barrier)
         else:
-            order.barriers.met(ctas, waiting, barrier)
+            order.barriers.met(event.ctas, event.here, barrier)
 
     def forgotten(self, wave: Wave, rows: Ints, barrier: int) -> None:
         meetings = self.orders[wave].meetings
@@ -233,7 +226,7 @@ class Order(Check):
             self.locations.fenced(order.clocks, who, sem, str(fence.scope), of_shared=fence.is_of_shared)
         if isinstance(fence, ProxyFence):
             for proxy in order.proxies:
-                proxy.fenced(team, who, fence, where)
+                proxy.fenced(team, fence, where)
         if sem in RELEASES:
             order.fences.passed(who, str(fence.scope), of_shared=fence.is_of_shared, is_sc=sem == "sc")
 

@@ -95,10 +95,11 @@ class SharedStores:
         self.last[rows, warps, lanes] = event.time
         self._noted.add("stored" if event.site.write else "loaded")
 
-    def fenced(self, team: Team, who: Actors, fence: ProxyFence, where: Address | None) -> None:
+    def fenced(self, team: Team, fence: ProxyFence, where: Address | None) -> None:
         """Threads have fenced: their own stores, and those that they come after."""
         if fence.proxy != "async":
             return
+        who = team.actors
         if fence.side == "acquire":
             self._acquired(who)
             return
@@ -204,10 +205,10 @@ class GlobalAccesses:
         self.buffers = buffers
         self.fences = FencePoints(clocks)
 
-    def fenced(self, team: Team, who: Actors, fence: ProxyFence, where: Address | None) -> None:
+    def fenced(self, team: Team, fence: ProxyFence, where: Address | None) -> None:
         """Threads have fenced."""
         if (fence.proxy, fence.side) == ("async", "both") and fence.space in ("", "global") and self.buffers:
-            self.fences.add(who)
+            self.fences.add(team.actors)
 
     def unfenced_by(self, operation: Operation) -> Iterator[LackingFence]:
         """The accesses that an operation which begins now may not come after, in words, and the missing fence."""
@@ -253,15 +254,15 @@ class TensorMaps:
         self.released = FencePoints(clocks)
         self.acquired: dict[tuple[int, int], FencePoints] = defaultdict(lambda: FencePoints(clocks))
 
-    def fenced(self, team: Team, who: Actors, fence: ProxyFence, where: Address | None) -> None:
+    def fenced(self, team: Team, fence: ProxyFence, where: Address | None) -> None:
         """Threads have fenced: the maps that they changed, or one that they are going to use."""
         if fence.proxy != "tensormap":
             return
         if where is None:
-            self.released.add(who, str(fence.scope))
+            self.released.add(team.actors, str(fence.scope))
             return
         at = np.broadcast_to(where.full(), team.shape)
-        for _, row, thread in who.each():
+        for _, row, thread in team.actors.each():
             address = int(at[place_in(team, row, thread)])
             if not len(self.released.left(row, thread, self._changes(address), scope=str(fence.scope))):
                 self.acquired[row, address].add(Actors.threads(np.array([row]), np.array([thread])))

@@ -50,12 +50,11 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Value
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.device import AnyFence, Device
-    from tilewright.sim.machine.event import AccessEvent, Hook
+    from tilewright.sim.machine.event import AccessEvent, Hook, MeetingEvent
     from tilewright.sim.machine.operation import Operation, Waiting
     from tilewright.sim.machine.signals import MBarrierSignal
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.team import Look, Team
     from tilewright.sim.machine.units import UnitView
     from tilewright.sim.machine.wave import Wave
@@ -630,20 +629,16 @@ class Recorder(Check):
                 met = Met(self.event(), self.now, row, CLUSTER, stream.arrived, False, True)
                 stream.met = self.add(stream, met)
 
-    def released(
-        self, wave: Wave, ctas: Ints, warps: slice, here: Bools, barrier: int, rows: Ints, sync: BarrierSite
-    ) -> None:
+    def released(self, event: MeetingEvent) -> None:
         if not self.on:
             return
         self.flush()
-        assert sync.sync is not None
-        for k, (row, kept) in enumerate(zip(ctas.tolist(), rows.tolist(), strict=True)):
-            every = self.by_cta.get(wave.first + row)
-            for j, warp in enumerate(numbers(warps)) if every else ():
-                if here[k, j]:
-                    assert every is not None
-                    meeting = self._meeting(wave, kept, barrier, sync.sync.scope)
-                    self._meets(every[warp], meeting, waits=not sync.sync.arrive_only)
+        wave, sync = event.wave, event.site.sync
+        assert sync is not None
+        for row, kept, here in zip(event.ctas.tolist(), event.rows.tolist(), event.here, strict=True):
+            for warp in np.flatnonzero(here).tolist() if wave.first + row in self.by_cta else ():
+                meeting = self._meeting(wave, kept, event.barrier, sync.scope)
+                self._meets(self.by_cta[wave.first + row][warp], meeting, waits=not sync.arrive_only)
 
     def _meeting(self, wave: Wave, row: int, barrier: int, scope: str) -> OpenMeeting:
         key = wave.first, row, barrier
@@ -658,14 +653,14 @@ class Recorder(Check):
         place = self.add(stream, Met(seq, self.run.steps, stream.row, meeting.barrier, meeting.number, True, waits))
         stream.met, stream.arrived = place if waits else None, meeting.number
 
-    def acquired(self, wave: Wave, ctas: Ints, waiting: Bools, barrier: int, rows: Ints) -> None:
+    def acquired(self, event: MeetingEvent) -> None:
         if not self.on:
             return
-        seq = self.event()
-        for k, (row, kept) in enumerate(zip(ctas.tolist(), rows.tolist(), strict=True)):
-            meeting = self.at_barrier.get((wave.first, kept, barrier))
-            for warp in np.flatnonzero(waiting[k]).tolist() if wave.first + row in self.by_cta else ():
-                self._goes_on(self.by_cta[wave.first + row][warp], meeting, seq)
+        seq, first = self.event(), event.wave.first
+        for row, kept, here in zip(event.ctas.tolist(), event.rows.tolist(), event.here, strict=True):
+            meeting = self.at_barrier.get((first, kept, event.barrier))
+            for warp in np.flatnonzero(here).tolist() if first + row in self.by_cta else ():
+                self._goes_on(self.by_cta[first + row][warp], meeting, seq)
             if meeting is not None:
                 meeting.ended = True
 

@@ -261,9 +261,8 @@ class Locations:
         if not access.places.is_global or access.lone is not None:
             return None
         every = access.at.full()
-        addresses, which = np.unique(every, return_inverse=True) if every.size > 1 else (every.reshape(1), 0)
-        is_there = np.array([(access.places.name, address) in self._at for address in addresses.tolist()])
-        return spread(is_there[which].reshape(every.shape), access.team.shape)
+        is_there = np.array([(access.places.name, address) in self._at for address in every.reshape(-1).tolist()])
+        return spread(is_there.reshape(every.shape), access.team.shape)
 
     def _decided(self, access: AccessRecord) -> Decision | None:
         """The branch that is all that an access decides."""

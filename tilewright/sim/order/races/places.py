@@ -389,7 +389,7 @@ class TaggedPlaces(CtaRows):
             some = np.flatnonzero(late.reshape(len(late), -1).any(1))
             late, tags = late[some], tags[some] if len(tags) > 1 else tags
         if not access.site.how.collective:  # a thread comes after itself
-            own = access.tags()[..., None].astype(self.tag)
+            own = access.tags()[..., None]
             late = late & ((tags ^ (own[some] if len(own) > 1 else own)) & self.who != 0)
         late = late & many[some]
         cta, warp, lane, unit = where = late.nonzero()
