@@ -153,3 +153,36 @@ def test_an_index_of_32_bits_for_sizes_of_64_is_a_warning(text: str, warnings: i
     said = [finding["message"] for finding in verdict["findings"] if finding["severity"] == "warning"]
     assert len(said) == warnings
     assert all("an index has 32 bits, and the sizes have 64" in message for message in said)
+
+
+SCALED = """
+__global__ void scaled(float* x, int rows, int cols) {
+    int i = blockIdx.x * 256 + threadIdx.x;
+    GUARD x[i] *= 2;
+}
+void host(float* x, int rows, int cols) { CHECK scaled<<<CTAS, 256>>>(x, rows, cols); }
+"""
+GUARD, DOWN = ("GUARD", "if (i < rows * cols)"), ("CTAS", "rows * cols / 256")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "warnings"),
+    [
+        pytest.param([GUARD, DOWN, ("CHECK", "")], 1, id="down"),
+        pytest.param([GUARD, ("CTAS", "(rows * cols + 255) / 256"), ("CHECK", "")], 0, id="up"),
+        pytest.param([("GUARD", ""), DOWN, ("CHECK", "")], 0, id="a kernel for multiples"),
+        pytest.param([GUARD, DOWN, ("CHECK", "if (rows % 4 != 0 || cols % 64 != 0) return;")], 0, id="host code asks"),
+    ],
+)
+def test_a_grid_that_is_rounded_down_for_a_kernel_with_a_guard_is_a_warning(
+    pairs: list[tuple[str, str]], warnings: int, tmp_path: Path
+) -> None:
+    text = SCALED
+    for pair in pairs:
+        text = text.replace(*pair)
+    (verdict,) = verdicts_on(text, tmp_path)
+
+    assert verdict["status"] == "clean"
+    said = [finding for finding in verdict["findings"] if finding["severity"] == "warning"]
+    assert len(said) == warnings
+    assert all("leaves out the last part of" in finding["message"] and finding["line"] == 6 for finding in said)

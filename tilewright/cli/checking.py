@@ -573,6 +573,7 @@ class LaunchCheck:
         if self.launch.tail is not None and verdict:
             rest = [*self._tail(self.launch.tail)]
             verdict = replace(verdict, status="wrong" if rest else verdict.status, findings=(*rest, *verdict.findings))
+        verdict = replace(verdict, findings=(*verdict.findings, *self.launch.cut))
         if self.launch.wide is not None and verdict and verdict.seconds < MOST_UNEVEN:
             verdict = replace(verdict, findings=(*verdict.findings, *self._wide(self.launch.wide)))
         if self.launch.uneven is not None and verdict and verdict.seconds < MOST_UNEVEN:

@@ -36,6 +36,7 @@ from tilewright.cli.argument_spec import (
 from tilewright.cli.arguments import Request, arguments_of, example, for_number, kernel_of
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, SimulationError, Span, TilewrightError, choices
+from tilewright.explain import Finding
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_allocations import first_home, variables_set
 from tilewright.load.cu_contents import array_of, contents, map_of
@@ -190,7 +191,8 @@ class Launched:
     that its kernel compares with nothing; multiples: of what these are, as it is. loose: those of its arrays whose
     lengths are how far one run has reached, and follow from no size. uneven: the same where sizes that decide on no CTA
     are no multiples of a warp's lanes; tail: where those that host code rounds up to vectors leave a part of one; wide:
-    where those of 64 bits are more than 32 bits count.
+    where those of 64 bits are more than 32 bits count. cut: warnings of sizes for
+    whose last part it has no CTA.
     """
 
     request: Request
@@ -210,6 +212,7 @@ class Launched:
     uneven: Launched | None = None
     tail: Launched | None = None
     wide: Launched | None = None
+    cut: tuple[Finding, ...] = ()
 
     def longer(self, names: Collection[str]) -> Launched:
         """The same with arrays that are twice as long."""

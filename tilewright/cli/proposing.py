@@ -38,6 +38,7 @@ from tilewright.cli.lengths import ReachedArray, Sizes, lengths_held
 from tilewright.cli.proposals import ADDRESSES, Proposals
 from tilewright.cli.rounding import ODD, RoundedSizes
 from tilewright.errors import SimulationError, TilewrightError
+from tilewright.explain import Finding
 from tilewright.host import Limits
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_guards import (
@@ -47,6 +48,7 @@ from tilewright.load.cu_guards import (
     compares,
     divisor_of,
     first_of,
+    guards,
     has_vectors,
     kernel_nodes,
     lets_in,
@@ -470,6 +472,21 @@ class _Sized:
         return None
 
     @property
+    def cut(self) -> Iterator[Finding]:
+        """A warning of a size that host code rounds down to whole CTAs, though the kernel has a guard for the rest."""
+        proposals, title = self.proposals, self.launch.request.kernel or ""
+        sizes = RoundedSizes(proposals).cut() if not proposals.is_made_up else {}
+        for name, (size, ctas) in sizes.items():
+            if guards(proposals.module.texts, title, proposals.words(name)):
+                what = (
+                    f"this launch of {title} leaves out the last part of {name}, as host code rounds down to whole CTAs"
+                )
+                yield Finding("results", what, "warning", str(proposals.file), self.launch.around.line,
+                              given=f"{ctas} CTAs where {name} is {size}, and a guard in the kernel for a part of one",
+                              hint="rounded up: (n + threads - 1) / threads")  # fmt: skip
+                return
+
+    @property
     def _kinds(self) -> dict[str, str]:
         """The types of the elements of arrays."""
         return {spec.name: _kind(self.launch, spec.name) for spec in self.launch.request.args if spec.name}
@@ -488,7 +505,7 @@ class _Sized:
             other = self._filled(self.proposals.launch(**{**self.sizes, **uneven}))
             launch = replace(launch, uneven=self._with_lengths(other, self.look.reach, {**self.sizes, **uneven}))
         if self.look.is_known:
-            launch = replace(launch, wide=self.wide)
+            launch = replace(launch, wide=self.wide, cut=(*self.cut,))
         if self.look.is_known and self.tails:
             other = self._filled(self.proposals.launch(**{**self.sizes, **self.tails}))
             launch = replace(launch, tail=self._with_lengths(other, self.look.reach, {**self.sizes, **self.tails}))

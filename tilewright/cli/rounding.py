@@ -57,6 +57,18 @@ class RoundedSizes:
         width: int | None = self.proposals.read[place]
         return None if width is None else (_multiple(size, width), width)
 
+    def cut(self) -> dict[str, tuple[int, int]]:
+        """The sizes that host code rounds down to whole CTAs: one that is no multiple, and the CTAs for it."""
+        proposals, grid, cut = self.proposals, self.proposals.grid, dict[str, tuple[int, int]]()
+        for name in sorted(proposals.options.sizes.keys() & (proposals.of_grid - proposals.of_block)):
+            size = proposals.options.sizes[name]
+            whole, twice, less = (prod(grid(**{name: many}) or (0,)) for many in (size, 2 * size, size - ODD))
+            exact = whole * (size - ODD) / size
+            is_free = not asks_for_multiples(proposals.module.texts, name)
+            if is_free and twice == 2 * whole > 0 and exact > less == int(exact):
+                cut[name] = size - ODD, less
+        return cut
+
     def is_shared_out(self, name: str) -> bool:
         """Do texts divide a size by another one, as channels by groups, which is then to divide it?"""
         words, texts = self.proposals.words, self.proposals.module.texts

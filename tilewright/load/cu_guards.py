@@ -45,6 +45,15 @@ def compares(texts: Sequence[str], kernel: str, names: Collection[str]) -> bool 
     return True  # of a kernel that is not seen nothing is sure
 
 
+def guards(texts: Sequence[str], kernel: str, names: Collection[str]) -> bool:
+    """Does a kernel whose threads do not go on by all CTAs compare a size in the condition of a branch?"""
+    for tree, node in kernel_nodes(texts, bare(kernel)):
+        if "gridDim" not in tree.of(node):
+            return any(operator in COMPARES and names_in(f"{left} {right}") & {*names} and _is_condition(compared)
+                       for compared, left, operator, right in operations(tree, node))  # fmt: skip
+    return False
+
+
 def lets_in(texts: Sequence[str], kernel: str, names: Collection[str]) -> bool:
     """Does a kernel let an index be as large as a size, ``if (i <= n)`` or ``if (i > n) return``, or as what it makes
     of sizes alone, in texts that speak of no ``n + 1`` that would be meant? names: what hold the size, members of
