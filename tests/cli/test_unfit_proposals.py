@@ -159,3 +159,54 @@ def test_sizes_are_smaller_where_they_make_an_array_larger_than_memory(tmp_path:
     (verdict,) = verdicts_on(CUBES, tmp_path)
 
     assert verdict["status"] == "clean", verdict
+
+
+SHIFTED = """
+__global__ void shifted(const float* x, float* y, int n, int shift) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    int from = i - shift;
+    WRAPPED
+    y[i] = x[from];
+}
+void host(const float* x, float* y, int n, int shift) { shifted<<<(n + 127) / 128, 128>>>(x, y, n, shift); }
+"""
+
+
+@pytest.mark.parametrize(("wrapped", "status"), [("if (from < 0) from += n;", "clean"), ("", "wrong")])
+def test_a_shift_that_has_to_be_less_than_a_size_is_1(wrapped: str, status: str, tmp_path: Path) -> None:
+    text = SHIFTED.replace("WRAPPED", wrapped).replace("(n + 127) / 128, 128", "(n + 7) / 8, 8")
+    (verdict,) = verdicts_on(text, tmp_path, "--size", "n=21")
+
+    assert verdict["status"] == status, verdict
+    assert ("--size shift=1" in verdict["proposed"]) == (status == "clean")
+
+
+ALLOCATED = """
+__global__ void halved(float* x, int n) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i GUARD n; i += gridDim.x * blockDim.x) x[i] /= 2;
+}
+void host(size_t nbytes, int rows, int columns) {
+    float* x;
+    cudaMalloc(&x, ROOM);
+    cudaMemset(x, 0, ROOM);
+    halved<<<8, 128>>>(x, rows * columns);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("room", "guard", "status"),
+    [
+        ("nbytes", "<", "clean"),
+        ("rows * columns * sizeof(float)", "<", "clean"),
+        ("rows * columns * sizeof(float)", "<=", "wrong"),
+        ("rows * sizeof(float)", "<", "wrong"),
+    ],
+)
+def test_an_array_of_a_size_that_nothing_else_has_is_as_long_as_is_reached(
+    room: str, guard: str, status: str, tmp_path: Path
+) -> None:
+    (verdict,) = verdicts_on(ALLOCATED.replace("ROOM", room).replace("GUARD", guard), tmp_path)
+
+    assert verdict["status"] == status, verdict

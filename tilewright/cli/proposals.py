@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.argument_spec import Fill, SaidByOptions
+from tilewright.cli.argument_spec import ArraySpec, Fill, SaidByOptions
 from tilewright.cli.arguments import Request, kernel_of
 from tilewright.cli.clock import KernelClock
 from tilewright.cli.launching import Lacks, Launched, Named, is_small, launches_said
@@ -179,9 +180,32 @@ class Proposals:
 
     def names_of(self, launch: Launched) -> set[str]:
         """The parameters of a launch that are proposed."""
-        proposed = {spec.name for spec in self.options.args}
+        proposed = {spec.name for spec in self.options.args} | self._loosely_allocated
         names = (spec.name for spec in launch.request.args if spec.name)
         return {name for name in names if name in proposed or launch.around.words.get(name, "") in proposed}
+
+    @property
+    def _loosely_allocated(self) -> set[str]:
+        """The arrays that host code allocates by proposed sizes which decide on nothing else of the only launch."""
+        place = "allocated", self.only, *self.options.sizes.items()
+        if place not in self.read:
+            self.read[place] = set[str]()  # during the search
+            with suppress(TilewrightError):
+                launch = self.launch()
+                kernel = kernel_of(self.module, launch.request)
+                whole = {param.name for param in kernel.written if is_tensor(param.type)}
+                names = {name for size in self.options.sizes for name in self._longer_alone(launch, size)}
+                self.read[place] = names - whole
+        loose: set[str] = self.read[place]
+        return loose
+
+    def _longer_alone(self, launch: Launched, size: str) -> set[str]:
+        """The arrays that are longer with twice a size, if nothing else is other with it."""
+        one, two = launch.request, self.launch(**{size: 2 * self.options.sizes[size]}).request
+        pairs = [(spec, other) for spec, other in zip(one.args, two.args, strict=True) if spec != other]
+        is_alike = one.launch == two.launch
+        arrays = {spec.name for spec, _ in pairs if isinstance(spec.value, ArraySpec) and spec.name}
+        return arrays if is_alike and len(arrays) == len(pairs) else set()
 
     def words(self, name: str) -> set[str]:
         """What a size is called: by the host code, and by the only kernel, whose numbers it alone decides."""

@@ -231,6 +231,23 @@ def _reaching_more(proposals: Proposals, sized: list[_Sized]) -> list[_Sized]:
     return best
 
 
+def _with_short_steps(proposals: Proposals, sized: list[_Sized]) -> list[_Sized]:
+    """The same with ones of the sizes that the kernel compares with nothing, as shifts and levels, where these lead it
+    in front of an array and ones do not: they may have to be less than others.
+    """
+    if not sized[0].look.leads_before:
+        return sized
+    texts, title = proposals.module.texts, sized[0].launch.request.kernel or ""
+    kept = proposals.of_grid | proposals.of_block | proposals.of_shared
+    steps = [name for name in proposals.options.sizes.keys() - kept
+             if compares(texts, title, proposals.words(name)) is False]  # fmt: skip
+    with suppress(_TakesLong, TilewrightError):
+        other = _sized(proposals.with_sizes(steps, 1)) if steps else sized
+        if other[0].look.is_known and not other[0].look.leads_before:
+            return other
+    return sized
+
+
 def _is_known(ways: Sequence[_Sized]) -> bool:
     return ways[0].look.is_known
 
@@ -250,7 +267,7 @@ def _ways(proposals: Proposals, clock: KernelClock) -> Iterator[Launched]:
             sized = _begun(proposals)
             if not sized[0].look.is_known:
                 sized = next(filter(_is_known, map(_sized, proposals.of_other_blocks())), sized)
-            sized = _reaching_more(proposals, sized)
+            sized = _with_short_steps(proposals, _reaching_more(proposals, sized))
             if not sized[0].look.is_known and proposals.has_smaller and sized[0].has_loose_arrays:
                 raise _TakesLong  # no room suffices for so large sizes
             alike = sized[0].launch.request.args == sized[1].launch.request.args
@@ -269,11 +286,14 @@ def _ways(proposals: Proposals, clock: KernelClock) -> Iterator[Launched]:
 
 @dataclass(frozen=True)
 class _Look:
-    """What a run shows: how many elements of arrays it reaches, also by each place in the text, and blocks of code."""
+    """What a run shows: how many elements of arrays it reaches, also by each place in the text, and blocks of code.
+    leads_before: has it reached in front of an array?
+    """
 
     reach: Mapping[str, int]
     coverage: Mapping[str, Any]
     arrays: Sequence[ReachedArray] = ()
+    leads_before: bool = False
 
     @property
     def is_known(self) -> bool:
@@ -597,8 +617,14 @@ class _Sized:
         reach = MemoryReach("global")
         clock = self.proposals.clock or KernelClock()
         limits = Limits(clock.within(SECONDS if self.proposals.has_smaller else None))
+        before = list[bool]()
+
+        def spares(error: SimulationError) -> bool:
+            before.append(_is_before(error))
+            return before[-1]
+
         try:
-            coverage = coverage_of((kernel, values, request.launch), reach.subscribe, limits, _is_before)
+            coverage = coverage_of((kernel, values, request.launch), reach.subscribe, limits, spares)
         except (TilewrightError, MemoryError) as error:
             if getattr(error, "kind", "") != "limit":
                 return None
@@ -608,7 +634,7 @@ class _Sized:
         lengths = {name: max(1, -(-reach.ends.get(name, 0) // array.itemsize)) for name, array in asked.items()}
         places = (ReachedArray(name, array.itemsize, array.dtype.kind in "iu", (*reach.places.get(name, {}).values(),))
                   for name, array in asked.items())  # fmt: skip
-        return _Look(lengths, coverage.as_data, tuple(places))
+        return _Look(lengths, coverage.as_data, tuple(places), any(before))
 
 
 def _integers(args: Iterable[ArgumentSpec]) -> Iterator[int]:
