@@ -98,6 +98,15 @@ def test_check_tells_the_times_of_a_kernel_in_cuda(tmp_path: Path) -> None:
     assert "scale on H200: about" in said
 
 
+def test_check_prints_the_counts_of_a_run_once_with_and_without_its_times(tmp_path: Path) -> None:
+    (tmp_path / "scale.cu").write_text(CUDA)
+    args = ("check", str(tmp_path / "scale.cu"), "--grid", "64", "--block", "256", "--arg", "a:f32[16384]=random",
+            "--arg", "b:f32[16384]", "--arg", "n=16384")  # fmt: skip
+
+    for said in (run(*args), run(*args, "--profile", "H200")):
+        assert (said.count("instruction "), said.count("bytes read")) == (1, 1)
+
+
 def test_tune_names_what_was_asked_for_and_takes_a_constant_once(tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text(KERNEL)
 

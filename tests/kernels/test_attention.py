@@ -143,6 +143,8 @@ def test_sdpa_takes_a_mask_and_aligns_at_the_first_key() -> None:
         ({"causal": "left"}, "no such alignment"),
         ({"descale_v": np.ones((1, 1), np.float32)}, "descale_v does not fit"),
         ({"layout": "sbhd"}, "no such layout"),
+        ({"longest": 70}, "longest= without cu_seqlens="),
+        ({"cu_seqlens": np.array([0, 70], np.int32), "layout": "bshd"}, "layout= beside cu_seqlens="),
         ({"window": (-2, 0)}, "no such window"),
         ({"window": (1, 2, 3)}, "does not take this window"),
         ({"window": 3}, "does not take this window"),

@@ -182,3 +182,9 @@ def test_lengths_that_differ_need_an_alignment() -> None:
         ((1, 1, 8, 64), "float16"), ((1, 1, 16, 64), "float16"), ((1, 1, 8), "float32")))  # fmt: skip
     with pytest.raises(ArgumentError, match="does not say which are beside each other"):
         attention_backward(q, k, k, q, lse, q, causal=True)
+
+
+def test_a_longest_sequence_of_arrays_that_are_not_packed_is_refused() -> None:
+    q, lse = np.zeros((1, 1, 8, 64), "float16"), np.zeros((1, 1, 8), "float32")
+    with pytest.raises(ArgumentError, match="longest= without cu_seqlens="):
+        attention_backward(q, q, q, q, lse, q, longest=8)

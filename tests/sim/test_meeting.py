@@ -42,8 +42,17 @@ def test_a_warp_that_never_comes_is_a_deadlock() -> None:
         k.run("none")
 
     text = str(raised.value)
-    assert "kernel.py:2: ptx.bar.sync: CTA (0, 0, 0), warp 0, 1, all lanes" in text
+    assert "kernel.py:2: ptx.bar.sync: CTA (0, 0, 0), warps 0..1, all lanes" in text
     assert "96 threads at barrier 0; 64 have arrived" in text
+
+
+def test_the_many_warps_of_a_deadlock_are_told_as_ranges() -> None:
+    k = Lowered(threads=1024)
+    with k.when(warp != 3):
+        k.do("ptx.bar.sync", 0, 1024)
+
+    with pytest.raises(SimulationError, match=r"CTA \(0, 0, 0\), warps 0\.\.2, 4\.\.31, all lanes"):
+        k.run("none")
 
 
 @pytest.mark.parametrize("barrier", ["cuda.cta_sync", "cuda.cluster_sync"])

@@ -126,6 +126,19 @@ def test_a_wait_for_bytes_was_let_go_by_the_copy(run: Run) -> None:
         assert one.cause <= one.until
 
 
+def test_a_warp_that_is_not_recorded_is_refused_with_ranges_of_those_that_are() -> None:
+    @T.prim_func
+    def ones(Y: T.Buffer((12, 64), "int32")):
+        cta = T.cta_id([12])
+        t = T.thread_id([64])
+        Y[cta, t] = 1
+
+    rec = recording_of(tw.simulate(ones, np.zeros((12, 64), np.int32), record=RecordingOptions(ctas=(0, 4, 5, 6))))
+
+    with pytest.raises(ArgumentError, match=r"CTAs 0, 4\.\.6; warps 0\.\.1"):
+        rec.stream(11, 0)
+
+
 def test_a_wait_for_a_free_stage_was_let_go_by_the_reader(run: Run) -> None:
     rec = recording_of(run)
     waits = [one for one in rec.stream(0, 0).events if isinstance(one, Waited)]

@@ -580,7 +580,7 @@ class LaunchCheck:
             verdict = replace(verdict, findings=(*verdict.findings, *self._uneven(self.launch.uneven)))
         verdict = replace(verdict, coverage=self.launch.coverage, proposed=self.launch.proposed.words())
         if not self.quiet:
-            _say(verdict, outcome, self.policy.around.line)
+            _say(verdict, outcome, self.policy.around.line, counted=self.profile is None)
         if self.profile is not None and not isinstance(outcome, TilewrightError | MemoryError):
             verdict = self._timed(verdict, ended, self.profile)
         return verdict
@@ -593,7 +593,7 @@ class LaunchCheck:
         launch = ended.kernel, ended.before, self.request.launch, gpu_named(gpu)
         least, about = profile_loaded(*launch), estimate_loaded(*launch)
         if not self.quiet:
-            say(f"\n{least}\n\n{about}")
+            say(f"{least}\n\n{about}")
         times = {
             "gpu": about.gpu,
             "figures": "measured" if about.measured else "of documents",
@@ -755,8 +755,12 @@ def _compared(
     return replace(verdict, status="wrong" if apart else "clean", findings=(*apart, *verdict.findings))
 
 
-def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError, line: int = 0) -> None:
-    """The verdict, all of it, to stdout; an error of usage has been raised before. line: of the launch in the file."""
+def _say(
+    verdict: Verdict, outcome: Run | TilewrightError | MemoryError, line: int = 0, *, counted: bool = True
+) -> None:
+    """The verdict, all of it, to stdout; an error of usage has been raised before. line: of the launch in the file.
+    counted: with the counts of the run, which a profile tells itself.
+    """
     launch = (
         {"option shared_bytes": f"{{1}} bytes of dynamic shared memory in the launch of line {line}"} if line else {}
     )
@@ -781,5 +785,4 @@ def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError, line: i
     if not isinstance(outcome, TilewrightError | MemoryError):
         if outcome.left_out:
             say(f"not run: {outcome.left_out:,} CTAs between others, as the launch is a large one")
-        say()
-        say(str(outcome.counts))
+        say(f"\n{outcome.counts}" * counted)

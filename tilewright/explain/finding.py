@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BUILDS", "IDIOMS", "WAITING", "Collected", "Edit", "Facts", "Finding", "OtherAccess", "Remedy", "Threads", "Way",
-    "advised", "at_once", "between", "either", "insert", "instruction", "joined", "keyword", "move", "operand",
-    "other_parity", "parse_idioms", "place_of", "replaced", "reworded",
+    "advised", "at_once", "between", "either", "insert", "instruction", "joined", "keyword", "move", "numbered",
+    "operand", "other_parity", "parse_idioms", "place_of", "replaced", "reworded", "spans_of",
 ]  # fmt: skip
 
 # What would mend a finding, as data that a program can apply without understanding a kernel.
@@ -178,6 +178,23 @@ def place_of(at: Span | None) -> Facts:
     return {"file": at.file, "line": at.line} if at is not None else {}
 
 
+def spans_of(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Rising numbers as spans of those that follow each other, each with both of its ends."""
+    spans = list[tuple[int, int]]()
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1] = spans[-1][0], number
+        else:
+            spans.append((number, number))
+    return spans
+
+
+def numbered(noun: str, numbers: Iterable[int]) -> str:
+    """``warp 1`` or ``warps 0..3, 5``, of rising numbers."""
+    shown = [str(first) if first == last else f"{first}..{last}" for first, last in spans_of(numbers)]
+    return f"{noun}{'' if ''.join(shown).isdecimal() else 's'} {', '.join(shown)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Threads:
     """Threads of CTAs that follow each other: the same warps and lanes of each.
@@ -196,8 +213,7 @@ class Threads:
         """``CTA (3, 0, 0), warp 1, lane 2``; of several CTAs the first."""
         rank = f" of rank {self.rank}" if self.rank is not None else ""
         some = (("warp", self.warps), ("lane", None if self.lanes == (0, 31) else self.lanes))
-        named = [f"{name} {ends[0]}" if ends[0] == ends[1] else f"{name}s {ends[0]}..{ends[1]}"
-                 for name, ends in some if ends is not None]  # fmt: skip
+        named = [numbered(name, range(ends[0], ends[1] + 1)) for name, ends in some if ends is not None]
         return ", ".join([f"CTA ({', '.join(map(str, self.cta))}){rank}", *named])
 
     def as_v1(self) -> dict[str, Any]:

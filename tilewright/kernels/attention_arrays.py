@@ -93,10 +93,16 @@ def check_softcap(softcap: float) -> None:
         raise ArgumentError("no such softcap", given=str(softcap), allowed="a number above 0; 0 for none")
 
 
-def starts_of(cu_seqlens: Array) -> tuple[Array, Array]:
+def starts_of(cu_seqlens: Array, longest: int | None, layout: str = "bhsd") -> tuple[Array, Array]:
     """Where packed sequences begin in q and in k, None in k where these are the same. Raises ArgumentError for a tuple
-    of more or fewer.
+    of more or fewer, for a longest sequence of arrays that are not packed, and for a layout of those that are.
     """
+    if cu_seqlens is None and longest is not None:
+        raise ArgumentError("longest= without cu_seqlens=", given=f"longest={longest}",
+                            allowed="both, of packed sequences; or neither")  # fmt: skip
+    if cu_seqlens is not None and layout != "bhsd":
+        raise ArgumentError("layout= beside cu_seqlens=", given=f"layout={layout!r}",
+                            allowed="one of them: packed arrays are (sum of lengths, heads, width)")  # fmt: skip
     if not isinstance(cu_seqlens, tuple):
         return cu_seqlens, None
     if len(cu_seqlens) != 2:

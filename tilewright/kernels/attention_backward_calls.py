@@ -186,7 +186,7 @@ def attention_backward(
 
     Raises ArgumentError for arrays that do not fit.
     """
-    starts_q, starts_k = starts_of(cu_seqlens)
+    starts_q, starts_k = starts_of(cu_seqlens, longest)
     layout = "bhsd" if starts_q is None else "packed"
     check_dimensions(layout, KINDS, q=q, k=k, v=v, out=out, dout=dout)
     if starts_q is not None:

@@ -257,7 +257,7 @@ def attention(
     """
     if dropout:
         raise ArgumentError("attention has no dropout", given=f"dropout={dropout}", allowed="dropout=0.0")
-    starts_q, starts_k = starts_of(cu_seqlens)
+    starts_q, starts_k = starts_of(cu_seqlens, longest, layout)
     if starts_q is not None:
         layout = "packed"
         if longest is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.explain import Threads
+from tilewright.explain import Threads, numbered, spans_of
 from tilewright.sim.machine.address import Address, Part
 
 if TYPE_CHECKING:
@@ -364,12 +364,7 @@ class Team:
 
 def lanes_text(lanes: Bools) -> str:
     """``lanes 0..15`` of a (32,) mask, as few words as will do."""
-    active = np.flatnonzero(lanes)
-    if len(active) == 32:
-        return "all lanes"
-    runs = np.split(active, np.flatnonzero(np.diff(active) != 1) + 1)
-    shown = [f"{run[0]}..{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
-    return ("lane " if len(active) == 1 else "lanes ") + ", ".join(shown)
+    return "all lanes" if lanes.all() else numbered("lane", np.flatnonzero(lanes).tolist())
 
 
 def first_warp(lanes: Bools) -> tuple[int, int]:
@@ -393,7 +388,7 @@ def threads_of(team: Team, lanes: Bools) -> tuple[Threads, ...]:
     for k in np.flatnonzero(full.any((1, 2))).tolist():
         row, kinds = ctas[k] + team.wave.first, dict[tuple[int, int], list[tuple[int, int]]]()
         for warp in np.flatnonzero(full[k].any(-1)).tolist():
-            for run in _runs(np.flatnonzero(full[k, warp])):
+            for run in spans_of(np.flatnonzero(full[k, warp]).tolist()):
                 _extend(kinds.setdefault(run, []), warps[warp])
         _extend(kinds_of.setdefault(tuple((run, tuple(spans_of)) for run, spans_of in kinds.items()), []), row, of_one)
     return tuple(
@@ -403,11 +398,6 @@ def threads_of(team: Team, lanes: Bools) -> tuple[Threads, ...]:
         for run, warps_of in kind  # type: ignore[attr-defined]  # the key made above
         for warp in warps_of
     )
-
-
-def _runs(numbers: Ints) -> list[tuple[int, int]]:
-    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
-    return [(int(part[0]), int(part[-1])) for part in parts]
 
 
 def _extend(spans: list[tuple[int, int]], number: int, parts: int = 1 << 62) -> None:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright.errors import ArgumentError
+from tilewright.explain import numbered
 from tilewright.public import Public
 
 if TYPE_CHECKING:
@@ -480,8 +481,7 @@ class Recording:
         for stream in self.streams:
             if (stream.cta, stream.warp) == (cta, warp):
                 return stream
-        warps = 1 + max((stream.warp for stream in self.streams), default=-1)
-        allowed = f"CTAs {', '.join(map(str, self.ctas))}; warps 0..{warps - 1}"
+        allowed = f"{numbered('CTA', self.ctas)}; {numbered('warp', sorted({each.warp for each in self.streams}))}"
         raise ArgumentError("this warp is not recorded", given=f"CTA {cta}, warp {warp}", allowed=allowed)
 
     def marks(self, cta: int, warp: int) -> tuple[Marked, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.explain import Way, advised, either, insert, move, operand, other_parity
+from tilewright.explain import Way, advised, either, insert, move, numbered, operand, other_parity
 from tilewright.ir.launch import LANE, WARP
 from tilewright.isa import phase_state
 from tilewright.sim.machine import NEVER, BarrierSite, Batch, Team, merged
@@ -169,11 +169,9 @@ def _places(run: Execution, batch: Batch) -> list[str]:
 def _who(batch: Batch, cta: int, ctas: int) -> str:
     row = numbers(batch.ctas)[cta]
     active = batch.team.full[cta]
-    numbers_of = np.array(numbers(batch.warps))
-    warps = ", ".join(map(str, numbers_of[active.any(-1)]))
-    some = active[active.any(-1)][0]
+    warps = numbered("warp", np.array(numbers(batch.warps))[active.any(-1)].tolist())
     more = f" and {ctas - 1} more CTAs" if ctas > 1 else ""
-    return f"CTA {batch.wave.cta_name(row)}{more}, warp {warps}, {lanes_text(some)}"
+    return f"CTA {batch.wave.cta_name(row)}{more}, {warps}, {lanes_text(active[active.any(-1)][0])}"
 
 
 def _missing(batches: list[Batch]) -> str | None:
