@@ -27,6 +27,7 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
     "cli/argument_spec.py",
     "cli/arguments.py",
     "cli/launching.py",
+    "cli/proposals.py",
     "cli/proposing.py",
     "load/unoptimised.py",
     "sim/codegen/loops.py",

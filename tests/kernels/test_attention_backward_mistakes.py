@@ -13,7 +13,7 @@ from tests.texts import changed
 from tilewright.errors import TilewrightError
 from tilewright.kernels.attention_backward_rows import BackwardKind
 
-FILES = tuple(f"tilewright.kernels.attention_backward{part}" for part in ("_rows", "_wide", ""))
+FILES = tuple(f"tilewright.kernels.attention_backward{part}" for part in ("_rows", ""))
 FOLDER = Path(tw.__file__).parent / "kernels"
 SOURCES = {name: (FOLDER / f"{name.rpartition('.')[2]}.py").read_text() for name in FILES}
 FORM = BackwardKind("bfloat16", 64, 64, 128, stages=(1, 1, 2))
@@ -38,8 +38,8 @@ MISTAKES = {
         "is used while",
     ),
     "slopes of weights are not waited for": (
-        "T.ptx.wgmma.wait_group(0)\n    slopes",
-        "T.ptx.wgmma.wait_group(1)\n    slopes",
+        "T.ptx.wgmma.wait_group(0)\n    if form.softcap:  # registers are scarce",
+        "T.ptx.wgmma.wait_group(1)\n    if form.softcap:  # registers are scarce",
         "is used while",
     ),
     "dS is not shown to the tensor cores": (
@@ -104,8 +104,7 @@ WIDE_MISTAKES = {
 
 def run(form: BackwardKind, before: str, after: str, folder: Path) -> tw.Executable:
     """One head, one tile of keys and some of queries, by the kernel with one place of one of its files changed."""
-    within = FILES[::-1] if form is FORM else FILES[1:2]
-    module: Any = changed(SOURCES, before, after, folder, within=within)
+    module: Any = changed(SOURCES, before, after, folder, within=FILES[::-1])
     rng = np.random.default_rng(0)
     q, do = (rng.standard_normal((1, 1, TILES * form.queries, form.d)).astype("bfloat16") for _ in "qd")
     k, v = (rng.standard_normal((1, 1, form.keys, form.d)).astype("bfloat16") for _ in "kv")
