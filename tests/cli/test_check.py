@@ -339,6 +339,23 @@ def test_a_size_that_nothing_reads_is_refused(launch: list[str], tmp_path: Path)
     assert f"--size {launch[-1].partition('=')[0]}" in err
 
 
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [("q=64", "allowed: count, width; "), ("cout=64", "allowed: count, width (did you mean 'count'?); ")],
+)
+def test_a_size_that_host_code_lacks_is_refused_with_those_that_it_has(size: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text("""
+        __global__ void k(int* a, int n) { if (threadIdx.x < n) a[threadIdx.x] = 1; }
+        void host(int* a, int count, int width) { k<<<(count * width + 255) / 256, 256>>>(a, count * width); }
+    """)
+
+    code, _, err = ran("check", path, "--size", size)
+
+    assert code == 2
+    assert told in err
+
+
 def test_an_argument_may_be_the_array_of_another_one(tmp_path: Path) -> None:
     file = tmp_path / "k.cu"
     file.write_text("__global__ void k(const float* a, float* c) { c[threadIdx.x] = a[63 - threadIdx.x]; }")
