@@ -339,6 +339,41 @@ def test_a_size_that_nothing_reads_is_refused(launch: list[str], tmp_path: Path)
     assert f"--size {launch[-1].partition('=')[0]}" in err
 
 
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [("q=64", "allowed: count, width; "), ("cout=64", "allowed: count, width (did you mean 'count'?); ")],
+)
+def test_a_size_that_host_code_lacks_is_refused_with_those_that_it_has(size: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text("""
+        __global__ void k(int* a, int n) { if (threadIdx.x < n) a[threadIdx.x] = 1; }
+        void host(int* a, int count, int width) { k<<<(count * width + 255) / 256, 256>>>(a, count * width); }
+    """)
+
+    code, _, err = ran("check", path, "--size", size)
+
+    assert code == 2
+    assert told in err
+
+
+@pytest.mark.parametrize(
+    ("sizes", "hint"),
+    [(("n=64",), "try:     --arg n=64\n"), (("n=64", "m=2"), "try:     --arg n=64\n"), (("a=64",), None)],
+)
+def test_a_size_beside_a_grid_is_refused_with_the_argument_that_it_may_be(
+    sizes: tuple[str, ...], hint: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text("__global__ void k(int* a, int n) { if (threadIdx.x < n) a[threadIdx.x] = 1; }")
+
+    code, _, err = ran("check", path, "--grid", "1", "--block", "64", *(f"--size={size}" for size in sizes))
+
+    assert code == 2
+    assert "this launch is not from there" in err
+    assert ("try:" in err) == (hint is not None)
+    assert hint is None or hint in err
+
+
 def test_an_argument_may_be_the_array_of_another_one(tmp_path: Path) -> None:
     file = tmp_path / "k.cu"
     file.write_text("__global__ void k(const float* a, float* c) { c[threadIdx.x] = a[63 - threadIdx.x]; }")

@@ -169,6 +169,20 @@ def _specs(table: Mapping[str, Any], key: str) -> tuple[ArgumentSpec, ...]:
     return tuple(argument_spec(str(text)) for text in table.get(key, ()))
 
 
+def sizes_without_host_code(
+    module: LoadedModule, requests: Iterable[Request], sizes: Mapping[str, int]
+) -> ArgumentError:
+    """Why sizes say nothing of launches that are not from host code; those of a kernel's numbers are arguments."""
+    kernels = [module[name] for request in requests for name in request.kernels or module.kernels]
+    numbers = {param.name for kernel in kernels for param in kernel.written if not (param.is_pointer or param.fields)}
+    arguments = " ".join(f"--arg {name}={size}" for name, size in sizes.items() if name in numbers)
+    return ArgumentError(
+        "--size is of names in host code, and this launch is not from there",
+        given=" ".join(f"--size {name}" for name in sizes), allowed="--arg NAME=7, of a kernel's parameter",
+        hint=arguments or None,
+    )  # fmt: skip
+
+
 def kernel_of(module: LoadedModule, request: Request) -> LoadedKernel:
     """The kernel of a file that is asked for, or its only one."""
     if request.kernel is not None:

@@ -27,6 +27,7 @@ from tilewright.cli.arguments import (
     named_by,
     requests_beside,
     sequences_beside,
+    sizes_without_host_code,
 )
 from tilewright.cli.branching import left_out
 from tilewright.cli.clock import FileClock, KernelClock
@@ -166,8 +167,7 @@ def check_file(asked: Asked, limits: Mapping[str, Any], keep: Keep = lambda repo
         launches, refused = _by_host_code(module, asked, line, sizes)
     else:
         if sizes:
-            raise ArgumentError("--size is of names in host code, and this launch is not from there",
-                                given=" ".join(f"--size {name}" for name in sizes), allowed="--arg NAME=7")  # fmt: skip
+            raise sizes_without_host_code(module, requests, sizes)
         launches = [Launched(request, request, "", {}) for request in requests]
     limited = {**limits, "max_findings": asked.max_findings}
     check = FileCheck(asked, module, sizes, limited, launches, is_alone=len(launches) + len(refused) == 1)

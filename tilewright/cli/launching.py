@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations, zip_longest
+from itertools import chain, combinations, zip_longest
 from math import ceil, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -316,8 +316,10 @@ def check_sizes(module: LoadedModule, file: Path, sizes: Mapping[str, Number]) -
     words = {word for text in module.texts for word in re.findall(r"[^\W\d]\w*", text)} if sizes else set()
     for name, size in sizes.items():
         if not words.issuperset(re.split(r"\.|->|::", _OF_TENSOR.sub("", name))):
-            allowed = "NAME=1024, a name of its host code; --grid and --block for what a call there returns"
-            raise ArgumentError(f"{file.name} has no name {name!r}", given=f"--size {name}={size}", allowed=allowed)
+            every = dict.fromkeys(chain(*(shape.sizes for shape in launches_of(module, None, {}))))
+            there = choices(name, every) or "NAME=1024, a name of its host code"
+            raise ArgumentError(f"{file.name} has no name {name!r}", given=f"--size {name}={size}",
+                                allowed=f"{there}; --grid and --block for what a call there returns")  # fmt: skip
 
 
 def _retyped(

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +26,7 @@ from tilewright.load.cu_conditions import assumed, conditions
 from tilewright.load.cu_contents import array_of
 from tilewright.load.cu_host import Host, macros_of
 from tilewright.load.cu_kept import kept
-from tilewright.load.cu_numbers import Number, expression, said
+from tilewright.load.cu_numbers import Number, expression, is_name, said
 from tilewright.load.cu_tree import (
     Tree,
     bare,
@@ -90,6 +91,13 @@ class LaunchShape:
     numbers: Mapping[str, int] = field(default_factory=dict)
     host: Host | None = field(default=None, compare=False, repr=False)  # the code around it
     unless: str = ""  # the condition by which the host code does not come to it
+
+    @property
+    def sizes(self) -> list[str]:
+        """The names of host code that decide it, and are no pointers."""
+        types = self.host.numbers.types if self.host is not None else {}
+        names = (*self.numbers, *self.lacks, *chain(*self.needs.values()))
+        return [name for name in names if is_name(name) and not types.get(name, "").endswith("*")]
 
 
 # Launches as they are written
