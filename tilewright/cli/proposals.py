@@ -201,9 +201,9 @@ class Proposals:
 
     def _longer_alone(self, launch: Launched, size: str) -> set[str]:
         """The arrays that are longer with twice a size, if nothing else is other with it."""
-        one, two = launch.request, self.launch(**{size: 2 * self.options.sizes[size]}).request
-        pairs = [(spec, other) for spec, other in zip(one.args, two.args, strict=True) if spec != other]
-        is_alike = one.launch == two.launch
+        base, twice = launch.request, self.launch(**{size: 2 * self.options.sizes[size]}).request
+        pairs = [(spec, other) for spec, other in zip(base.args, twice.args, strict=True) if spec != other]
+        is_alike = base.launch == twice.launch
         arrays = {spec.name for spec, _ in pairs if isinstance(spec.value, ArraySpec) and spec.name}
         return arrays if is_alike and len(arrays) == len(pairs) else set()
 

@@ -190,9 +190,13 @@ def spans_of(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def numbered(noun: str, numbers: Iterable[int]) -> str:
-    """``warp 1`` or ``warps 0..3, 5``, of rising numbers."""
+    """``warp 1`` or ``warps 0..3, 5``, of rising numbers.
+
+    >>> numbered("lane", [1]), numbered("lane", [1, 3, 5]), numbered("warp", [0, 1, 2, 4])
+    ('lane 1', 'lanes 1, 3, 5', 'warps 0..2, 4')
+    """
     shown = [str(first) if first == last else f"{first}..{last}" for first, last in spans_of(numbers)]
-    return f"{noun}{'' if ''.join(shown).isdecimal() else 's'} {', '.join(shown)}"
+    return f"{noun}{'' if len(shown) == 1 and shown[0].isdecimal() else 's'} {', '.join(shown)}"
 
 
 @dataclass(frozen=True, slots=True)
