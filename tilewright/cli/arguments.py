@@ -274,8 +274,9 @@ def for_number(value: Value, param: Parameter) -> Value:
     """A value for a parameter: of a structure around one number that number, where the parameter is a plain one, as
     instances of a template for ``float`` and for ``__half`` share their arguments.
     """
-    is_wrapped = isinstance(value, tuple) and len(value) == 1 and bool(number_name(param.type))
-    return value[0].value if isinstance(value, tuple) and is_wrapped else value
+    if isinstance(value, tuple) and len(value) == 1 and number_name(param.type):
+        return value[0].value
+    return value
 
 
 def example(param: Parameter) -> ArgumentSpec:

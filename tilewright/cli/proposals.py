@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -16,7 +15,7 @@ from tilewright.cli.clock import KernelClock
 from tilewright.cli.launching import Lacks, Launched, Named, is_small, launches_said
 from tilewright.cli.spreading import spread
 from tilewright.errors import ArgumentError, TilewrightError
-from tilewright.load import LoadedModule
+from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_guards import choice_of, has_vectors, holds_addresses
 from tilewright.load.cu_tensors import is_tensor
 
@@ -54,6 +53,11 @@ class Proposals:
     is_made_up: bool = False
     fixed: Mapping[str, int] = field(default_factory=dict)
     read: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def of_launch(self) -> frozenset[str]:
+        """The names that decide on an extent of a launch."""
+        return self.of_grid | self.of_block | self.of_shared
 
     @property
     def has_vectors(self) -> bool:
@@ -120,7 +124,7 @@ class Proposals:
     def _with_extents(self, names: Iterable[str]) -> set[str]:
         """The names and, of an extent of a tensor that goes along with its sizes, those of the other tensors there."""
         every = {*names}
-        if any(is_tensor(param.type) for _, kernel in self.kernels for param in kernel.written):
+        if any(tensors_of(kernel) for _, kernel in self.kernels):
             places = {place[0] for name in every if (place := _EXTENT.search(name))}
             every |= {name for name in self.options.sizes if (place := _EXTENT.search(name)) and place[0] in places}
         return every
@@ -174,8 +178,7 @@ class Proposals:
     def spread(self) -> Proposals:
         """The same with strides that let no rows meet."""
         kernel = kernel_of(self.module, self.launch().request)
-        kept = self.of_grid | self.of_block | self.of_shared
-        options = spread(self.options, kernel, lambda options: replace(self, options=options).launch(), kept)
+        options = spread(self.options, kernel, lambda options: replace(self, options=options).launch(), self.of_launch)
         return replace(self, options=options)
 
     def names_of(self, launch: Launched) -> set[str]:
@@ -189,13 +192,12 @@ class Proposals:
         """The arrays that host code allocates by proposed sizes which decide on nothing else of the only launch."""
         place = "allocated", self.only, *self.options.sizes.items()
         if place not in self.read:
-            self.read[place] = set[str]()  # during the search
-            with suppress(TilewrightError):
+            try:
                 launch = self.launch()
-                kernel = kernel_of(self.module, launch.request)
-                whole = {param.name for param in kernel.written if is_tensor(param.type)}
                 names = {name for size in self.options.sizes for name in self._longer_alone(launch, size)}
-                self.read[place] = names - whole
+                self.read[place] = names - tensors_of(kernel_of(self.module, launch.request))
+            except TilewrightError:
+                self.read[place] = set[str]()
         loose: set[str] = self.read[place]
         return loose
 
@@ -230,6 +232,11 @@ class Proposals:
         if place not in self.read:
             self.read[place] = self.grid() != self.grid(**{name: self.options.sizes[name] * MANY})
         return bool(self.read[place])
+
+
+def tensors_of(kernel: LoadedKernel) -> set[str]:
+    """The parameters of a kernel that are tensors whose sizes go along, which it sees."""
+    return {param.name for param in kernel.written if is_tensor(param.type)}
 
 
 def _quartered(fill: Fill) -> Fill:

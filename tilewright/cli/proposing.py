@@ -35,7 +35,7 @@ from tilewright.cli.launching import (
     launches_said,
 )
 from tilewright.cli.lengths import ReachedArray, Sizes, lengths_held
-from tilewright.cli.proposals import ADDRESSES, Proposals
+from tilewright.cli.proposals import ADDRESSES, Proposals, tensors_of
 from tilewright.cli.rounding import ODD, RoundedSizes
 from tilewright.errors import SimulationError, TilewrightError
 from tilewright.explain import Finding
@@ -54,7 +54,6 @@ from tilewright.load.cu_guards import (
     lets_in,
 )
 from tilewright.load.cu_launcher import launcher
-from tilewright.load.cu_tensors import is_tensor
 from tilewright.load.cu_tree import bare
 from tilewright.load.declared import Field, Parameter, number_name
 from tilewright.load.reach import MemoryReach
@@ -214,7 +213,7 @@ def _reaching_more(proposals: Proposals, sized: list[_Sized]) -> list[_Sized]:
     and these reach more: a row may be shorter than a group of it. Of asynchronous copies loops are to go round more
     than once, as what one turn lacks the next ones find.
     """
-    coverage, kept = sized[0].look.coverage, proposals.of_grid | proposals.of_block | proposals.of_shared
+    coverage, kept = sized[0].look.coverage, proposals.of_launch
     reached, names = coverage.get("reached", 0), proposals.extents - kept
     is_copying = any(map(_COPIES.search, proposals.module.texts))
     if not names or not (is_copying or reached < LITTLE * coverage.get("blocks", 0)):
@@ -238,7 +237,7 @@ def _with_short_steps(proposals: Proposals, sized: list[_Sized]) -> list[_Sized]
     if not sized[0].look.leads_before:
         return sized
     texts, title = proposals.module.texts, sized[0].launch.request.kernel or ""
-    kept = proposals.of_grid | proposals.of_block | proposals.of_shared
+    kept = proposals.of_launch
     steps = [name for name in proposals.options.sizes.keys() - kept
              if compares(texts, title, proposals.words(name)) is False]  # fmt: skip
     with suppress(_TakesLong, TilewrightError):
@@ -461,7 +460,7 @@ class _Sized:
     @cached_property
     def _loose(self) -> set[str]:
         kernel, proposed = kernel_of(self.proposals.module, self.launch.request), self.proposals.names_of(self.launch)
-        return proposed - {param.name for param in kernel.written if is_tensor(param.type)}
+        return proposed - tensors_of(kernel)
 
     @cached_property
     def _reaches(self) -> tuple[Mapping[str, int], dict[str, Mapping[str, int]]]:
@@ -540,7 +539,7 @@ class _Sized:
         proposals, texts = self.proposals, self.proposals.module.texts
         if has_vectors(texts) or not any(map(_MEET.search, texts)):
             return {}
-        kept = proposals.of_grid | proposals.of_block | proposals.of_shared | self.multiples.keys()
+        kept = proposals.of_launch | self.multiples.keys()
         is_shared_out = RoundedSizes(proposals).is_shared_out
         sizes = {name: size for name, size in proposals.options.sizes.items() if name not in kept and not size % LANES
                  and size > 0 and not asks_for_multiples(texts, name) and not is_shared_out(name)
@@ -607,7 +606,7 @@ class _Sized:
     def _look_within(self, launch: Launched, room: int) -> _Look | None:
         """What a run with arrays of so many elements shows; None where these are too few."""
         kernel, proposed = kernel_of(self.proposals.module, launch.request), self.proposals.names_of(launch)
-        whole = {param.name for param in kernel.written if is_tensor(param.type)}  # the kernel sees their extents
+        whole = tensors_of(kernel)
         args = (spec if spec.name in whole else spec.resized(_with_room(room)) for spec in launch.request.args)
         request = replace(launch.request, args=tuple(args))
         values = arguments_of(kernel, request, np.random.default_rng(request.seed))

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.cli.arguments import kernel_of
-from tilewright.cli.proposals import Proposals
+from tilewright.cli.proposals import Proposals, tensors_of
 from tilewright.load.cu_guards import asks_for_multiples, shares
-from tilewright.load.cu_tensors import is_tensor
 
 MOST_SIZE = 1 << 14  # of a size that is made a multiple of the threads of a CTA
 PARTS = 10  # halves of the threads of a CTA: where elements of several sizes are numbered by one index
@@ -27,7 +26,7 @@ class RoundedSizes:
         of sizes whose product alone it rounds up.
         """
         proposals, texts = self.proposals, self.proposals.module.texts
-        if any(is_tensor(param.type) for param in kernel_of(proposals.module, proposals.launch().request).written):
+        if tensors_of(kernel_of(proposals.module, proposals.launch().request)):
             return {}  # the extents of several may have to be equal, and a thread behind them is outside in any case
         names = proposals.of_grid - proposals.of_block
         sizes = {name: size for name, size in proposals.options.sizes.items() if name in names
