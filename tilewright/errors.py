@@ -226,8 +226,11 @@ def warn(what: str, at: Span | None = None) -> None:
         warnings.warn_explicit(f"{at}: {what}", TilewrightWarning, at.file, at.line)
 
 
+MOST_NAMES = 60  # in a line that lists what is allowed
+
+
 def choices(word: object, allowed: Iterable[object]) -> str:
-    """The allowed names as one line, the nearest to ``word`` first where one is near.
+    """The allowed names as one line, with the nearest to ``word``; of more than `MOST_NAMES` the nearest few.
 
     >>> choices("laneed", ["laneid", "warpid"])
     "laneid, warpid (did you mean 'laneid'?)"
@@ -240,4 +243,8 @@ def choices(word: object, allowed: Iterable[object]) -> str:
     folded = {name.casefold(): name for name in names}
     near = get_close_matches(str(word), names, n=1)
     near = near or [folded[name] for name in get_close_matches(str(word).casefold(), folded, n=1)]
-    return ", ".join(names) + (f" (did you mean {near[0]!r}?)" if near else "")
+    shown = names
+    if len(names) > MOST_NAMES:
+        shown = get_close_matches(str(word), names, n=8, cutoff=0)
+        shown.append(f"and {len(names) - len(shown)} more")
+    return ", ".join(shown) + (f" (did you mean {near[0]!r}?)" if near else "")

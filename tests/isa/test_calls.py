@@ -279,3 +279,10 @@ def test_a_store_has_the_type_of_what_it_is_given(place: object) -> None:
 def test_an_address_in_global_memory_is_none_in_another(place: Buffer) -> None:
     with pytest.raises(InstructionError, match="src is an address in global memory"):
         isa.call("ptx.cp_async", A.ptr_to([0]), place.ptr_to([0]), 16)
+
+
+def test_a_misspelt_row_lists_the_nearest_names_and_how_many_others_there_are() -> None:
+    with pytest.raises(InstructionError, match=r"did you mean 'ptx\.map_shared_rank'") as raised:
+        isa.lookup("cuda.map_shared_rank")
+    assert f"and {len(isa.INSTRUCTIONS) - 8} more" in str(raised.value)
+    assert len(str(raised.value)) < 500, "hundreds of names are no help"

@@ -7,13 +7,14 @@ from the device, a heap) are refused here, before anything runs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tilewright import ir
 from tilewright.dtypes import BOOL, INT32, INT64
 from tilewright.errors import KernelError, Span, TilewrightError, UnsupportedError
 from tilewright.ir import as_expr, binary, cast, map_body, rewrite, statements, unary
+from tilewright.ir.origins import SUMS, Origins, has_window
 from tilewright.ir.structure import body_of
 from tilewright.isa import bind
 from tilewright.ptx import tree
@@ -236,68 +237,17 @@ def _guard(low: Lowering, ins: tree.Instruction, scope: Scope, at: Span) -> ir.E
 # the bound.
 
 
-Origin = frozenset[ir.Buffer]
-NONE: Origin = frozenset()
-
-
-SUMS: Mapping[str, Collection[int]] = {
-    **dict.fromkeys(("ptx.add", "ptx.or_", "ptx.selp", "+"), (0, 1)),
-    **dict.fromkeys(("ptx.sub", "ptx.cvt", "-"), (0,)),
-    "ptx.mad": (2,),
-}
-"""Operations on addresses, and which of their operands may be one: the others are distances."""
-
-
-class _Origins:
-    """The variables from whose addresses each register is made; None: also from something else."""
-
-    def __init__(self, body: Iterable[ir.Stmt]) -> None:
-        self.assigned: dict[ir.Var, list[ir.Expr]] = {}
-        for stmt in body:
-            if isinstance(stmt, (ir.Assign, ir.Bind)) and isinstance(stmt.var, ir.Var):
-                self.assigned.setdefault(stmt.var, []).append(stmt.value)
-        self.origins: dict[ir.Var, Origin | None] = {}
-
-    def of(self, expr: ir.Expr) -> Origin | None:
-        """The variables; none for a number that is no address."""
-        if isinstance(expr, ir.AddressOf):
-            return frozenset((expr.buffer,)) if expr.buffer.data is None else NONE
-        if isinstance(expr, ir.Var):
-            return self._of_register(expr)
-        if isinstance(expr, (ir.Cast, ir.Reinterpret)):
-            return self.of(expr.a)
-        if isinstance(expr, ir.Select):
-            return self._joined((expr.a, expr.b), (0, 1))
-        if isinstance(expr, ir.Binary) and _has_window(expr):
-            return self.of(expr.a)
-        if isinstance(expr, ir.Binary):
-            return self._joined((expr.a, expr.b), SUMS.get(expr.op, ()))
-        if isinstance(expr, ir.Call):
-            return self._joined([arg for arg in expr.args if isinstance(arg, ir.Expr)], SUMS.get(expr.op, ()))
-        return NONE
-
-    def _joined(self, parts: Sequence[ir.Expr], places: Collection[int]) -> Origin | None:
-        """Of what is made of these parts; None where one of them has other origins, or one at no place of these any."""
-        origins = [*map(self.of, parts)]
-        if None in origins or any(origin for place, origin in enumerate(origins) if place not in places):
-            return None
-        return NONE.union(*filter(None, origins))
-
-    def _of_register(self, var: ir.Var) -> Origin | None:
-        if var not in self.origins:
-            self.origins[var] = NONE  # during the search: a loop that adds to a register gives it no new origin
-            values = self.assigned.get(var, ())
-            self.origins[var] = self._joined(values, range(len(values)))
-        return self.origins[var]
-
-
 def bounded(blocks: Iterable[ir.Block], statics: Iterable[ir.Buffer]) -> Iterator[ir.Block]:
     """The blocks with accesses of one shared or local variable held to it. statics: the variables."""
     blocks, variables = tuple(blocks), frozenset(statics)
-    origins = _Origins(stmt for block in blocks for stmt in statements(block.body)) if len(variables) > 1 else None
+    if len(variables) < 2:
+        yield from blocks
+        return
+    body = (stmt for block in blocks for stmt in statements(block.body))
+    origins = Origins(body, SUMS, lambda buffer: frozenset((buffer,) if buffer.data is None else ()))
 
     def held(at: ir.Expr) -> ir.Expr | None:
-        origin = origins.of(_offset(at)) if origins is not None else None
+        origin = origins.of(_offset(at))
         if not origin or len(origin) != 1 or not origin <= variables:
             return None
         (variable,) = origin
@@ -321,14 +271,9 @@ def bounded(blocks: Iterable[ir.Block], statics: Iterable[ir.Buffer]) -> Iterato
         return None if inside is None else replace(expr, buffer=replace(expr.buffer, data=inside))
 
     for block in blocks:
-        yield replace(block, body=rewrite(block.body, place)) if origins is not None else block
+        yield replace(block, body=rewrite(block.body, place))
 
 
 def _offset(at: ir.Expr) -> ir.Expr:
     """An address in shared memory without the start of its window, which stands before it."""
-    return at.a if isinstance(at, ir.Binary) and _has_window(at) else at
-
-
-def _has_window(at: ir.Binary) -> bool:
-    """Is it an offset and the start of its window, as an access of one memory and a generic address have it?"""
-    return at.op in ("+", "|") and isinstance(at.b, ir.Binary) and at.b.op == "&"
+    return at.a if isinstance(at, ir.Binary) and has_window(at) else at

@@ -32,7 +32,7 @@ from tilewright.ir import (
     walk,
 )
 from tilewright.ir.debts import base_of, leaves
-from tilewright.isa import Touch, bind
+from tilewright.isa import Touch
 from tilewright.isa.arith import as_arithmetic
 from tilewright.sim.codegen.axes import CTA, UNIFORM
 from tilewright.sim.codegen.source import Emitter, Operand, wrapper
@@ -404,7 +404,9 @@ def access(e: Emitter, expr: Load, mask: str, *, write: bool) -> tuple[Site, str
     with inside(e, expr, mask, op, width, write=write):
         place, terms = terms_of(e, AddressOf(expr.buffer, expr.indices), mask, nibbles=expr.dtype.bits < 8)
         how = Touch(constant=expr.buffer.constant, moves=True)
-        site = Site(e.at, op, place, width, write, how, advice=advice_of(expr))
+        data = expr.buffer.data if place is None and e.program.maps else None
+        home = home_of(e, data) if data is not None else None
+        site = Site(e.at, op, place, width, write, how, advice=advice_of(expr), home=home)
         return e.program.add_site(site), address_text(e, terms)
 
 
@@ -475,12 +477,10 @@ def place_of(e: Emitter, pointer: Expr) -> Place | None:
 
 def home_of(e: Emitter, pointer: Expr) -> Place | None:
     """The bytes of the buffer or view that a pointer certainly points into, in this CTA or another of the cluster."""
-    start = base_of(pointer)
-    if isinstance(start, Call):  # an address of the cluster's window, made of an own one
-        bound = bind(start)
-        pointers = [row.name for row in bound.given if row.kind in ("shared", "generic")]
-        return home_of(e, bound.operands[pointers[0]][0]) if len(pointers) == 1 and not bound.form.accesses else None
-    return e.program.home_of(start.buffer) if isinstance(start, AddressOf) else None
+    origin = e.program.origins.of(pointer) or ()
+    homes = {home.name: home for buffer in origin if (home := e.program.home_of(buffer)) is not None}
+    (home, *others) = homes.values() or (None,)
+    return home if not others else None
 
 
 def terms_of(e: Emitter, expr: Expr, mask: str, *, nibbles: bool = False) -> tuple[Place | None, Terms]:

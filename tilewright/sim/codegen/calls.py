@@ -198,7 +198,8 @@ def _instruction(
 ) -> CompiledInstruction:
     sites: list[tuple[int, Site]] = []
     read = [row.name for row in bound.arguments]
-    homes = {row.name: home_of(e, bound.operands[row.name][0]) for row in bound.given if row.kind == "shared"}
+    led = ("shared", "generic") if e.program.maps else ("shared",)
+    homes = {row.name: home_of(e, bound.operands[row.name][0]) for row in bound.given if row.kind in led}
     for access in bound.form.accesses:
         pointer = bound.operands[access.operand][0]
         place = place_of(e, pointer) if access.space != "shared" or pointer.dtype.kind == "handle" else None

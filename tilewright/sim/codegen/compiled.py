@@ -14,9 +14,11 @@ from tilewright import ir
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.ir.debts import Pointers, pointers
 from tilewright.ir.numbers import evaluate
+from tilewright.ir.origins import MAPPINGS, SUMS, Origins
 from tilewright.ir.printer import heads_of
 from tilewright.ir.tensor_map import mapped
 from tilewright.isa import bind
+from tilewright.isa.calls import calls_in
 from tilewright.sim.checks import checks_of, values_of
 from tilewright.sim.codegen.axes import ALL, UNIFORM
 from tilewright.sim.codegen.cut import cut
@@ -116,6 +118,17 @@ class Compiled(Subject):
     def pointers(self) -> Pointers:
         """What each variable that may be a pointer is given."""
         return pointers(self.kernel.body)
+
+    @cached_property
+    def origins(self) -> Origins:
+        """The buffers from whose addresses its pointers are made, in the memory of whichever CTA."""
+        body, maps = ir.statements(self.kernel.body), SUMS | MAPPINGS
+        return Origins(body, maps, lambda buffer: frozenset((buffer,)) if self.home_of(buffer) else None)
+
+    @cached_property
+    def maps(self) -> bool:
+        """Is any address mapped into another CTA's shared memory?"""
+        return any(bound.instruction.name in MAPPINGS for _, bound in calls_in(self.kernel.body))
 
     @property
     def decides(self) -> bool:

@@ -315,6 +315,8 @@ class Site:
         is_own = (rank == 0) | (rank == team.wave.rank(team.look.rows(1)) + 1)
         if (near := team.narrowed(is_own)) is not None:
             there = harmless(Address(0, Part(full & (1 << OFFSET_BITS) - 1)), near)
+            if self.home is not None:
+                self.stay_home(near, there.full(), self.width)
             yield self.inside(near, SHARED_WINDOW, there), near, there
         if (far := team.narrowed(~is_own)) is not None:
             yield self.elsewhere(team), far, harmless(Address(0, Part(full)), far)
@@ -332,7 +334,7 @@ class Site:
         """This site as it touches the shared memory of other CTAs of the cluster."""
         if Elsewhere not in self._derived:
             kept = {row.name: getattr(self, row.name) for row in fields(self) if row.init}
-            self._derived[Elsewhere] = Elsewhere(**kept | {"place": team.wave.run.places.arena, "checks": ()})
+            self._derived[Elsewhere] = Elsewhere(**kept | {"place": team.wave.run.places.arena})
         return self._derived[Elsewhere]
 
     def inside(self, team: Team, window: int, at: Address) -> Site:
@@ -387,9 +389,11 @@ class Elsewhere(Site):
     def _within(self, team: Team, at: Address) -> Team:
         """Raises SimulationError for lanes beyond the shared memory of a CTA of the cluster, or beyond the cluster."""
         run, full = team.wave.run, at.full()
-        rank, offset = full >> OFFSET_BITS, full & (1 << OFFSET_BITS) - 1
-        last = run.shared_bytes - self.width
-        wrong = team.full & ((rank > run.cluster_ctas) | (offset > last) | (offset % self.width != 0))
+        offset = (full + (1 << OFFSET_BITS - 1) & (1 << OFFSET_BITS) - 1) - (1 << OFFSET_BITS - 1)  # below 0: in front
+        rank, last = full - offset >> OFFSET_BITS, run.shared_bytes - self.width
+        if self.home is not None:
+            self.stay_home(team, offset, self.width)
+        wrong = team.full & ((rank > run.cluster_ctas) | (offset < 0) | (offset > last) | (offset % self.width != 0))
         if wrong.any():
             byte = first_of(offset, wrong)
             what = told("{} at byte {} of the shared memory of a CTA in the cluster", operation(self.op), byte)
