@@ -43,7 +43,7 @@ ACCESSES = {
         "a load": "B[0] = T.reinterpret('float32', T.ptx.ld(there {at}, type='b32', space='shared::cluster'))",
     },
 }
-STEPS = {-4: '- 4', 0: '+ 0', 124: '+ 124', 128: '+ 128'}
+STEPS = {-4: "- 4", 0: "+ 0", 124: "+ 124", 128: "+ 128"}
 CASES = [(kind, access) for kind, accesses in ACCESSES.items() for access in accesses]
 
 
