@@ -2,6 +2,7 @@
 
     python -m benchmarks.gpu.tune_rows                       # all kernels, all lengths
     python -m benchmarks.gpu.tune_rows softmax 4096,131072   # some of them
+    python -m benchmarks.gpu.tune_rows softmax 4096 bfloat16
 
 Each line: rate of `copy_` of the same bytes, threads of a CTA x runs x elements of an access, CTAs of a cluster (c),
 rows that it takes (t), or clusters that stay for all rows, and rows that are ahead (a), whether weights are read early,
@@ -21,7 +22,7 @@ from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.kernels.lines import for_shifts, shifted
-from tilewright.kernels.rows import BIASED, LINE, MOST_STAGED, PLAIN, READ, WEIGHTED, Rows, chosen
+from tilewright.kernels.rows import BIASED, LINE, MOST_STAGED, PLAIN, READ, WEIGHTED, Rows, at_once, chosen
 from tilewright.kernels.rows import shifted as shifted_rows
 from tilewright.kernels.rows import staged as staged_rows
 
@@ -54,8 +55,10 @@ def ways(columns: int, item_bytes: int, weights: int) -> Iterator[Rows]:
     vector = 16 // item_bytes
     if columns % vector:
         yield from shifted_ways(columns, vector, item_bytes, weights)
+        yield from staying_ways(columns, item_bytes, weights) if columns > 16384 else ()
     elif columns > 16384:
         yield from shared_ways(columns, item_bytes)
+        yield from staying_ways(columns, item_bytes, weights)
         yield from () if weights else part_by_part(vector, anywhere=False)
     else:
         yield from alone_ways(columns, vector, item_bytes)
@@ -114,6 +117,26 @@ def shifted_ways(columns: int, vector: int, item_bytes: int, weights: int) -> It
             for turns in {max(vector * threads // 32, 1)}:
                 for resident in (0, 8, 12):
                     yield Rows(threads, held, 1, True, turns=turns, staged=columns, resident=resident)
+
+
+def staying_ways(columns: int, item_bytes: int, weights: int) -> Iterator[Rows]:
+    """For long rows that clusters take in turns which stay for all of them."""
+    vector = 16 // item_bytes
+    anywhere = columns % vector > 0
+    taken = columns + (LINE * vector - 1) * anywhere
+    for cluster, threads, resident in product((4, 8, 16), range(96, 1025, 32), (1, 2, 3, 4)):
+        runs = -(-taken // (cluster * threads * vector))
+        held, clusters = runs * vector, at_once(cluster, PROCESSORS) * resident
+        stays = clusters // vector * vector if anywhere else clusters
+        if not (8 <= held <= 64 and cluster * threads * held <= taken * 1.12 and stays and threads * resident <= 1024):
+            continue
+        for ahead, near, early in product((1, 2), (False, True), (True,)):
+            nbytes = threads * held * item_bytes * (ahead + near * weights) + 1024
+            if nbytes * resident <= SHARED_BYTES and (weights or not near):
+                yield Rows(threads, runs, vector, not anywhere, cluster=cluster, stays=stays, ahead=ahead, near=near,
+                           early=early and weights > 0, resident=resident, shifted=anywhere,
+                           grain=LINE if anywhere else 1,
+                           exact=not anywhere and columns % (cluster * threads * held) == 0)  # fmt: skip
 
 
 def part_by_part(vector: int, *, anywhere: bool) -> Iterator[Rows]:
@@ -292,6 +315,8 @@ def main(wanted: list[tuple[str, int, str, list[Rows]]]) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 3:
+        KINDS = {kind: KINDS[kind] for kind in sys.argv[3].split(",")}
     chosen_names = sys.argv[1].split(",") if len(sys.argv) > 1 else list(EXTRA)
     wanted_lengths = [int(n) for n in sys.argv[2].split(",")] if len(sys.argv) > 2 else list(LENGTHS)
     main(list(groups(chosen_names, wanted_lengths)))

@@ -93,12 +93,12 @@ PLAIN = RowUse(
 )
 WEIGHTED = RowUse(
     WITH_WEIGHTS, has_weights=True,
-    staying={2: ((131072, 8, 512, 1, 2, False),), 4: ((131072, 16, 512, 1, 2, False),)},
+    staying={2: ((131072, 8, 512, 1, 2, False),), 4: ((131072, 16, 352, 1, 2, False),)},
 )  # fmt: skip
 BIASED = RowUse(
     WITH_WEIGHTS, has_weights=True, has_biases=True,
     staying={2: ((131072, 8, 512, 1, 1, True), (65536, 8, 256, 2, 1, True)),
-             4: ((131072, 16, 256, 1, 2, False), (65536, 8, 512, 1, 2, False))},
+             4: ((131072, 16, 352, 1, 1, True), (65536, 8, 512, 1, 2, False))},
 )  # fmt: skip
 SUMMED = RowUse((*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 512), (8192, 512, 256), (16384, 512, 256), LAST))
 READ = RowUse(
