@@ -303,8 +303,9 @@ class MBarrierRules:
     def _check(self, use: tuple[str, str], users: tuple[Ints, Ints, Ints, Ints], at: Span | None) -> None:
         """use: see `uninitialised`. users: row and thread of each, and row and offset of its m-barrier."""
         rows, threads, homes, offsets = users
-        ones = (self.alive.get(where, NOT_MADE) for where in zip(homes.tolist(), offsets.tolist(), strict=True))
-        makers, times, fenced = np.array([(one.thread, one.time, one.fenced) for one in ones]).T
+        places, which = np.unique(homes << 32 | offsets, return_inverse=True)
+        ones = (self.alive.get((place >> 32, place & 0xFFFFFFFF), NOT_MADE) for place in places.tolist())
+        makers, times, fenced = np.array([(one.thread, one.time, one.fenced) for one in ones])[which].T
         known = self._know(rows, threads, homes, makers, times) | self.cluster.has_met(rows, homes, makers, fenced)
         known |= (times == NEVER) & (rows == homes)
         if not known.all():

@@ -255,12 +255,24 @@ class Clocks(CtaRows):
 
     def learn_each(self, every: list[Heard], known: Known) -> None:
         """`learn` for lanes of warps of which one may be there more than once."""
-        if every:
-            self.part()
-            for k, row, warp, bits in every:
-                for knower in self._learners(warp, bits):
-                    self._hear(row, knower, known, k)
-            self._changed()
+        if not every:
+            return
+        self.part()
+        lanes = dict.fromkeys((warp, bits) for _, _, warp, bits in every)
+        for warp, bits in lanes:  # before anyone learns: later ones may leave lanes alone
+            self._learners(warp, bits)
+        learners = {(warp, bits): self._learners(warp, bits) for warp, bits in lanes}
+        heard = [(k, row, knower) for k, row, warp, bits in every for knower in learners[warp, bits]]
+        which, rows, knowers = np.array(heard).T
+        if known.far or (known.cluster[which] != self.cluster_of(rows)).any():
+            for k, row, knower in heard:
+                self._hear(row, knower, known, k)
+        else:
+            np.add.at(self.changes, rows, 1)
+            places = rows * self.known.shape[1] + knowers
+            gather_at(np.maximum, self.known.reshape(-1, self.known.shape[2]), places, known.threads[which])
+            gather_at(np.bitwise_or, self.parts.reshape(-1, self.parts.shape[2]), places, known.parts[which])
+        self._changed()
 
     def _learners(self, warp: int, bits: int) -> list[int]:
         """The knowers that learn what some lanes of a warp do: these alone from now on, if others exist."""
