@@ -6,8 +6,10 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import tilewright as tw
 from tests.lang.kernels import body, line_of
 from tests.texts import executed
 from tilewright.errors import KernelError
@@ -100,6 +102,36 @@ def test_names_that_only_annotations_mention_are_found() -> None:
         pass
 
     assert k.buffers[0].shape == (8, 4)
+
+
+height = 3  # of the module
+
+
+def fill_rows(A: T.Buffer((8, 4), "float16")):
+    T.cta_id([1])
+    T.thread_id([1])
+    for i in range(height):
+        A[i, 0] = 1.0
+
+
+def test_a_name_of_an_annotation_is_the_one_around_the_kernel_not_the_one_of_the_module() -> None:
+    def made(height: int) -> Any:
+        @T.prim_func
+        def k(A: T.Buffer((height, 4), "float16")):
+            pass
+
+        return k
+
+    assert made(8).buffers[0].shape == (8, 4)
+
+
+def test_a_name_of_a_body_is_the_one_of_the_module_where_the_kernel_is_made_elsewhere() -> None:
+    def made(function: Any, height: int) -> Any:
+        return T.prim_func(function)
+
+    a = np.zeros((8, 4), np.float16)
+    tw.simulate(made(fill_rows, 8), a)
+    assert a[:, 0].sum() == height
 
 
 def test_a_script_that_is_not_python_is_an_error_at_its_line() -> None:

@@ -271,10 +271,25 @@ def test_floats_of_six_bits_are_multiplied_where_the_target_can() -> None:
     assert refused(Call(*operands)).hint == 'target="sm_120a"'
 
 
-def test_floats_of_four_bits_two_in_a_byte_are_no_operands() -> None:
-    call = Call(*narrow("float32", "float4_e2m1fn", "float4_e2m1fn"), arch="sm_120a")
+@T.prim_func
+def of_four_bits(D: T.Buffer((17, 9), "float32"), A: T.Buffer((17, 32), "float4_e2m1fn"),
+                 B: T.Buffer((9, 32), "float4_e2m1fn"), C: T.Buffer((32, 9), "float8_e4m3fn")):  # fmt: skip
+    T.cta_id([1])
+    T.thread_id([64])
+    Tx.cta.gemm(D[:, :], A[:, :], B[:, :], transpose_B=True)
+    Tx.cta.gemm(D[:, :], A[:, :], C[:, :], beta=1.0)
 
-    assert "no mma has these types" in str(refused(call).given)
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_90a", "sm_120a"])
+def test_floats_of_four_bits_are_multiplied_as_float16(target: str) -> None:
+    rng, kinds = np.random.default_rng(0), [side.dtype.numpy for side in of_four_bits.buffers]
+    a, b, c = (rng.integers(-3, 4, shape) for shape in [(17, 32), (9, 32), (32, 9)])
+    d, *factors = (x.astype(kind) for x, kind in zip((np.zeros((17, 9)), a, b, c), kinds, strict=True))
+    made = tw.compile(of_four_bits, target=target)
+    made.simulate(d, *factors, check="all")
+
+    assert np.array_equal(d, a @ b.T + a @ c)
+    assert [entry.variant for entry in made.report.entries] == ["widened"] * 2
 
 
 @T.prim_func

@@ -294,10 +294,12 @@ class Environment:
 def around(function: FunctionType, frame: Mapping[str, object]) -> Outer:
     """The names that ``function`` sees: its closure, its globals, the locals of the frame that defines it, builtins.
 
-    The frame is for names that only annotations mention: Python puts those into no closure.
+    The frame is for names that only annotations mention: Python puts those into no closure, and finds them there before
+    it looks into the globals.
     """
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    spaces = (function.__globals__, frame, vars(builtins))
+    in_body = (function.__globals__, frame, vars(builtins))
+    in_annotations = (frame, function.__globals__, vars(builtins))
 
     def find(name: str) -> object:
         if name in cells:
@@ -305,7 +307,7 @@ def around(function: FunctionType, frame: Mapping[str, object]) -> Outer:
                 return cells[name].cell_contents
             except ValueError:  # a closure cell that is still empty
                 raise KeyError(name) from None
-        for space in spaces:
+        for space in in_body if name in function.__code__.co_names else in_annotations:
             if name in space:
                 return space[name]
         raise KeyError(name)

@@ -175,7 +175,7 @@ def plan_staged(call: TileCall) -> CallSteps:
     plan = in_steps(call, on_scratch, {name: _scratch(call, call[name], leading) for name in names})
     *ways, rest = plan.chosen
     told = "; ".join(
-        f"{call[name].name} by {bringing(room.side)}/{way.variant.name} ({way.plan.summary()})"
+        f"{call[name].name} by {bringing(room.side, call[name])}/{way.variant.name} ({way.plan.summary()})"
         for (name, room), way in zip(plan.scratch.items(), ways, strict=True)
     )
     return replace(plan, words=f"{told}, then {rest.variant.name}: {rest.plan.summary()}")

@@ -23,12 +23,12 @@ from tilewright.records import replace
 from tilewright.tile import staging
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import check_target, only_in, whole_warps
-from tilewright.tile.dispatch import Change, Decline, variant
+from tilewright.tile.dispatch import Change, Decline, condition, variant
 from tilewright.tile.matrices import Held, Products, RegisterBlocks, blocks_of, held_by_warps, products_of
 from tilewright.tile.owners import all_hold, end_of
 from tilewright.tile.partition import root_of
 from tilewright.tile.staging import Staged, allocated, like, staged
-from tilewright.tile.steps import Builder
+from tilewright.tile.steps import Builder, CallSteps, emit_steps, through_memory
 from tilewright.tile.walks import Ints, linear, plus, turns_of
 
 # The product by ``mma.sync``: warps multiply matrices that lie in their registers.
@@ -129,6 +129,21 @@ def mma(call: TileCall) -> MmaPlan:
     except Decline as declined:
         changes = chain(declined.changes, other_layouts(call, sizes))
         raise Decline(declined.reason, allowed=declined.allowed or FITTING, changes=changes) from None
+
+
+@condition("A or B has elements of four bits, two to a byte")
+def in_pairs(call: TileCall) -> str | None:
+    return None if any("float4" in str(call[name].dtype) for name in "AB") else "no operand has elements of four bits"
+
+
+@variant("gemm", priority=9, keywords=("transpose_A", "transpose_B"),
+         when=[only_in("local", "shared", "global"), whole_warps, in_pairs])  # fmt: skip
+def widened(call: TileCall) -> CallSteps:
+    """A and B become float16 in shared memory, which holds what they have, and are multiplied from there."""
+    return replace(through_memory(call, "A", "B", kind=dtype("float16")), anew=True)
+
+
+widened.emit(emit_steps)
 
 
 def planned(call: TileCall, sizes: Mapping[str, int], kind: MmaKind) -> MmaPlan:

@@ -334,16 +334,21 @@ class Staging:
         return side_of(view.region(), call.facts)
 
 
-def staging(call: TileCall, shape: tuple[int, ...], kind: DType, layout: Layout | None = None) -> Staging:
-    """Scratch memory for a tile of this shape, row-major unless a layout is given. Raises Decline if too large."""
-    buffer = ir.Buffer("scratch", kind, shape, "shared", layout or ir.row_major(shape))
+def staging(
+    call: TileCall, shape: tuple[int, ...], kind: DType, layout: Layout | None = None, name: str = "scratch"
+) -> Staging:
+    """Scratch memory for a tile of this shape, row-major unless a layout is given. Raises Decline if too large.
+
+    name: another one for each of several tiles of a call.
+    """
+    buffer = ir.Buffer(name, kind, shape, "shared", layout or ir.row_major(shape))
     unit = max(1, APART * 8 // kind.bits)
     count = -(-buffer.storage_size() // unit) * unit
     groups = call.scope.cta_threads // call.scope.threads
     if count * kind.bits // 8 * groups > MOST_BYTES:
         needed = prod(shape) * kind.bits // 8 * groups
         raise Decline(f"{needed} bytes of scratch memory, at most {MOST_BYTES} are taken")
-    base = ir.Buffer("scratch", kind, (count * groups,), "shared", ir.row_major((count * groups,)), align=APART)
+    base = ir.Buffer(name, kind, (count * groups,), "shared", ir.row_major((count * groups,)), align=APART)
     view = replace(buffer, data=ir.AddressOf(base, (ir.as_expr(times(which_of_its_kind(call.scope), count)),)))
     return Staging(side_of(view.region(), call.facts), count)
 
@@ -354,12 +359,15 @@ Calls: TypeAlias = Callable[[TileCall, Mapping[str, Side]], Sequence[TileCall]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallSteps:
-    """Calls one after the other. chosen: what carries each of them out. words: of the report."""
+    """Calls one after the other. chosen: what carries each of them out. words: of the report. anew: does a plan name
+    the tiles that it was made for, so that calls on allocated scratch tiles are planned again?
+    """
 
     scratch: Mapping[str, Scratch]
     calls: Calls
     chosen: tuple[Chosen, ...]
     words: str = ""
+    anew: bool = False
 
     def summary(self) -> str:
         """The words, else what each call does: ``2 x 16 bytes per thread; 4 shuffles``."""
@@ -373,21 +381,27 @@ def in_steps(call: TileCall, calls: Calls, scratch: Mapping[str, Scratch] | None
     return CallSteps(rooms, calls, tuple(map(planned, calls(call, sides))))
 
 
-def through_memory(call: TileCall, *names: str) -> CallSteps:
-    """The plan of the call with these tiles in scratch memory. Raises Decline."""
-    plan = in_steps(call, on_scratch, {name: staging(call, call[name].shape, call[name].dtype) for name in names})
+def through_memory(call: TileCall, *names: str, kind: DType | None = None) -> CallSteps:
+    """The plan of the call with these tiles in scratch memory, of a dtype of their own or of theirs. Raises Decline."""
+    rooms = {
+        name: staging(call, call[name].shape, kind or call[name].dtype, name=f"scratch_{name}" if kind else "scratch")
+        for name in names
+    }
+    plan = in_steps(call, on_scratch, rooms)
     return replace(plan, words=f"through shared memory: {plan.summary()}")
 
 
-def bringing(scratch: Side) -> str:
-    """What brings an operand to scratch registers or memory."""
+def bringing(scratch: Side, source: Side) -> str:
+    """What brings an operand to scratch registers or memory, which may be of another dtype."""
+    if scratch.dtype != source.dtype:
+        return "cast"
     return "permute_layout" if scratch.space == "local" else "copy"
 
 
 def on_scratch(call: TileCall, scratch: Mapping[str, Side]) -> list[TileCall]:
     """The call on scratch tiles, with what brings its sources there, and what brings dst from there."""
     sources = ((call[name], there) for name, there in scratch.items() if name != "dst")
-    before = [inner_call(call, bringing(there), {"dst": there, "src": side}) for side, there in sources]
+    before = [inner_call(call, bringing(there, side), {"dst": there, "src": side}) for side, there in sources]
     work = replace(call, stmt=replace(call.stmt, dispatch=None), sides={**call.sides, **scratch})
     after = [inner_call(call, "copy", {"dst": call["dst"], "src": scratch["dst"]})] if "dst" in scratch else []
     return [*before, work, *after]
@@ -403,7 +417,7 @@ def emit_steps(plan: CallSteps, call: TileCall, out: Builder) -> None:
         if touched & names:
             out.meet(call)
             touched.clear()
-        chosen.write(step, out)
+        (planned(step) if plan.anew else chosen).write(step, out)
         touched |= names
     if touched:
         out.meet(call)

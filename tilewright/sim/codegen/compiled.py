@@ -122,7 +122,7 @@ class Compiled(Subject):
     @cached_property
     def origins(self) -> Origins:
         """The buffers from whose addresses its pointers are made, in the memory of whichever CTA."""
-        body, maps = ir.statements(self.kernel.body), SUMS | MAPPINGS
+        body, maps = ir.statements(self.kernel.body), {**SUMS, **MAPPINGS}
         return Origins(body, maps, lambda buffer: frozenset((buffer,)) if self.home_of(buffer) else None)
 
     @cached_property
