@@ -294,7 +294,7 @@ def joined(A: T.Buffer((64, 24), "float32"), J: T.Buffer((64, 24), "int32"), R: 
     T.thread_id([64])
     x = T.alloc_buffer((64, 24), "float32", scope="local", layout=S[(64, 24) : (1 @ tx, 1)])
     Tx.cta.copy(x, A)
-    Tx.cta.reduce(R, x, formula="maximum(abs(a), abs(b))")
+    Tx.cta.reduce(R, x, formula="max(abs(a), abs(b))")
     Tx.cta.reduce(Q[0:1], x, formula="a if abs(a) > abs(b) else b", axes=(0, 1))
     Tx.cta.reduce(Q[1:24], A[:, 1:24], axes=0, formula="a * b", identity=1.0)
     Tx.cta.reduce(X, J, formula="a ^ b")

@@ -382,7 +382,11 @@ def _step(node: ast.expr) -> Source:
     )
 
 
+OF_TWO = {"max": "maximum", "min": "minimum"}  # as Python spells them
+
+
 def _called(name: str, node: ast.Call) -> Source:
+    name = OF_TWO.get(name, name)
     if name == "float":  # of a number that has no other text: inf, nan
         return float(ast.literal_eval(node.args[0]))
     row = PRIMITIVES.get(name)
