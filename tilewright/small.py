@@ -19,6 +19,7 @@ import numpy as np
 from tilewright import ir
 from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError, Span, TilewrightError
+from tilewright.isa import bind
 from tilewright.load import LoadedKernel
 from tilewright.records import replace
 from tilewright.trials import variables_of
@@ -42,11 +43,19 @@ Launch = tuple[LoadedKernel, Sequence[Any], Mapping[str, Any]]
 class Coverage:
     """The blocks of code that a launch reaches, and by what: by one lane, or by several lanes, warps or CTAs together.
 
-    blocks: the lines of all of them, where they have one.
+    blocks: the lines of all of them, where they have one. turns: the blocks of the first turn, and of any later one, of
+    each loop in which the threads of a CTA meet.
     """
 
     reached: frozenset[tuple[int, str]]
     blocks: tuple[Span | None, ...]
+    turns: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def turns_once(self) -> bool:
+        """Has a loop in which threads meet no second turn in any thread? Nobody meets what the first one leaves."""
+        blocks = {block for block, _ in self.reached}
+        return any(first in blocks and later not in blocks for first, later in self.turns)
 
     @property
     def as_data(self) -> dict[str, Any]:
@@ -62,6 +71,7 @@ class _Marks:
     def __init__(self) -> None:
         self.blocks: list[Span | None] = []
         self.turned: list[ir.Stmt] = []
+        self.turns: list[tuple[int, int]] = []
         self.statements = 0
 
     def marked(self, kernel: ir.Kernel) -> ir.Kernel:
@@ -98,13 +108,23 @@ class _Marks:
         turned = ir.Var(f"turned_{len(self.turned)}", _BYTE)
         no, yes = ir.as_expr(0, _BYTE), ir.as_expr(1, _BYTE)
         self.turned.append(ir.Bind(turned, no))
-        again = ir.If(ir.binary("==", turned, yes), (self._mark(at),), (self._mark(at),), at=at)
+        later, first = self._mark(at), self._mark(at)
+        if _meets(stmt.body):
+            self.turns.append((len(self.blocks) - 1, len(self.blocks) - 2))
+        again = ir.If(ir.binary("==", turned, yes), (later,), (first,), at=at)
         yield ir.Assign(turned, no, at=stmt.at)
         yield replace(stmt, body=(again, ir.Assign(turned, yes, at=at), *self._body(stmt.body)))
 
 
 def _first(body: ir.Body) -> Span | None:
     return next((stmt.at for stmt in body if stmt.at is not None), None)
+
+
+def _meets(body: ir.Body) -> bool:
+    """Do the threads of a CTA meet there?"""
+    calls = (stmt.value for stmt in ir.statements(body) if isinstance(stmt, ir.Evaluate))
+    syncs = (bind(call).form.sync for call in calls if isinstance(call, ir.Call))
+    return any(sync is not None and sync.scope in ("cta", "named") for sync in syncs)
 
 
 def _stored(buffer: ir.Buffer, stmt: ir.Stmt) -> ir.Body | None:
@@ -142,7 +162,7 @@ def coverage_of(
             raise
     finally:
         kernel.module._put_globals(variables)
-    return Coverage(frozenset(reached), tuple(marks.blocks))
+    return Coverage(frozenset(reached), tuple(marks.blocks), tuple(marks.turns))
 
 
 def _note(reached: set[tuple[int, str]], site: Site, event: AccessEvent) -> None:

@@ -82,6 +82,117 @@ __global__ void nearest(const float* points, const float* centres, int* labels, 
     }
 }
 """
+CHUNKS = """
+__global__ void totals(const float* x, float* y, int columns) {
+    __shared__ float chunk[256], before;
+    if (threadIdx.x == 0) before = 0;
+    for (int from = 0; from < columns; from += 256) {
+        int i = from + threadIdx.x;
+        chunk[threadIdx.x] = i < columns ? x[blockIdx.x * columns + i] : 0;
+        __syncthreads();
+        if (i < columns) y[blockIdx.x * columns + i] = before + chunk[threadIdx.x ^ 1];
+        MEETS
+        if (threadIdx.x == 0) before += chunk[0];
+        __syncthreads();
+    }
+}
+void host(torch::Tensor x, torch::Tensor y) {
+    totals<<<x.size(0), 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(1));
+}
+"""
+PIXELS = """
+template <int Tile> __global__ void nearest(const float* points, float* out, int n, int width, int height) {
+    __shared__ float tile[Tile];
+    int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+    float least = 3e38f;
+    for (int from = 0; from < n; from += Tile) {
+        int many = min(Tile, n - from), at = threadIdx.y * 16 + threadIdx.x;
+        if (at < many) tile[at] = points[from + at];
+        __syncthreads();
+        for (int i = 0; i < many; i++) least = min(least, abs(tile[i] - x) + abs(tile[i] - y));
+        MEETS
+    }
+    if (x < width && y < height) out[y * width + x] = least;
+}
+int main(int argc, char** argv) {
+    int n = atoi(argv[1]), width = atoi(argv[2]), height = atoi(argv[3]);
+    float *points, *out;
+    cudaMalloc(&points, n * sizeof(float));
+    cudaMalloc(&out, width * height * sizeof(float));
+    nearest<256><<<dim3((width + 15) / 16, (height + 15) / 16), dim3(16, 16)>>>(points, out, n, width, height);
+}
+"""
+GROUPS = """
+__global__ void picked(const int* first, const int* ids, const float* x, float* y, int groups) {
+    __shared__ int kept[64];
+    for (int group = blockIdx.x; group < groups; group += gridDim.x)
+        for (int from = first[group + 0]; from < first[group + 1]; from += 64) {
+            kept[threadIdx.x] = from + threadIdx.x < first[group + 1] ? ids[from + threadIdx.x] : -1;
+            __syncthreads();
+            int id = kept[threadIdx.x ^ 32];
+            if (id >= 0 && from + (threadIdx.x ^ 32) < first[group + 1]) y[from + (threadIdx.x ^ 32)] = x[id];
+            MEETS
+        }
+}
+void host(const int* first, const int* ids, const float* x, float* y, int groups) {
+    picked<<<2, 64>>>(first, ids, x, y, groups);
+}
+"""
+ROWS = """
+__global__ void sums(const float* x, float* y, int columns) {
+    const float* row = x + blockIdx.x * columns;
+    const float4* row4 = (const float4*)row;
+    float sum = 0;
+    int many = WHOLE;
+    for (int i = threadIdx.x; i < many; i += 32) sum += row4[i].x + row4[i].y + row4[i].z + row4[i].w;
+    for (int i = many * 4 + threadIdx.x; i < columns; i += 32) sum += row[i];
+    atomicAdd(&y[blockIdx.x], sum);
+}
+void host(torch::Tensor x, torch::Tensor y) {
+    y.zero_();
+    sums<<<x.size(0), 32>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(1));
+}
+"""
+COUNTED = """
+__global__ void firsts(const float* x, const int* many, float* y) {
+    __shared__ float s[64];
+    if (blockIdx.x * 64 >= *many) return;
+    s[threadIdx.x] = x[blockIdx.x * 64 + threadIdx.x];
+    MEETS
+    y[blockIdx.x * 64 + threadIdx.x] = s[threadIdx.x ^ 32];
+}
+void host(const float* x, const int* many, float* y) { firsts<<<4, 64>>>(x, many, y); }
+"""
+IN_STEPS = """
+__global__ void halved(float* x, int from, int n) {
+    int i = from + threadIdx.x;
+    if (GUARD) x[i] *= 0.5f;
+}
+int main() {
+    const int n = 100;
+    float* x;
+    cudaMalloc(&x, n * sizeof(float));
+    cudaMemset(x, 0, n * sizeof(float));
+    for (int from = 0; from < n; from += 32) halved<<<1, 32>>>(x, from, n);
+}
+"""
+PARTS = """
+__global__ void products(const float* a, const float* b, float* c, int n, int k) {
+    int i = blockIdx.x * 64 + threadIdx.x, from = blockIdx.y * 64;
+    if (CLEARS) c[i] = 0;
+    __syncthreads();
+    float sum = 0;
+    for (int j = from; j < from + 64; j++) sum += a[j] * b[j * n + i];
+    atomicAdd(&c[i], sum);
+}
+void host(torch::Tensor a, torch::Tensor b, torch::Tensor c) {
+    int n = b.size(1), k = b.size(0);
+    TORCH_CHECK(k % 64 == 0 && n % 64 == 0);
+    c.zero_();
+    products<<<dim3(n / 64, k / 64), 64>>>(a.data_ptr<float>(), b.data_ptr<float>(), c.data_ptr<float>(), n, k);
+}
+"""
+MEETS = "MEETS", "__syncthreads();"
 
 
 @pytest.mark.parametrize(
@@ -95,6 +206,18 @@ __global__ void nearest(const float* points, const float* centres, int* labels, 
             ("CLAIMS", "level[node] == -1 && (level[node] = 1)"), "races", id="nodes that nobody has been to",
         ),
         pytest.param(NEAREST, ("GUARD", "if (i >= n) return;"), ("GUARD", ""), "bounds", id="a guard is forgotten"),
+        pytest.param(CHUNKS, MEETS, ("MEETS", ""), "races", id="rows of more than one turn"),
+        pytest.param(PIXELS, MEETS, ("MEETS", ""), "races", id="more than one tile for each of many pixels"),
+        pytest.param(GROUPS, MEETS, ("MEETS", ""), "races", id="ranges of more than one turn"),
+        pytest.param(
+            ROWS, ("WHOLE", "(size_t)row % 16 ? 0 : columns / 4"), ("WHOLE", "columns / 4"), "alignment",
+            id="rows of vectors and a rest",
+        ),
+        pytest.param(COUNTED, MEETS, ("MEETS", ""), "races", id="as many as another one has counted"),
+        pytest.param(IN_STEPS, ("GUARD", "i < n"), ("GUARD", "from < n"), "bounds", id="the last turn of host code"),
+        pytest.param(
+            PARTS, ("CLEARS", "false"), ("CLEARS", "blockIdx.y == 0"), "races", id="one part clears what all add to",
+        ),
     ],
 )  # fmt: skip
 def test_what_only_some_sizes_and_numbers_show_is_told(

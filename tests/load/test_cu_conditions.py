@@ -26,6 +26,8 @@ def reached(body: str, head: str = "int main(int argc, char** argv)", behind: st
         ("int n = 1001; if (n % 4) { slow<<<1, 32>>>(x, n); return 0; } fast<<<1, 32>>>(x, n);", ["slow"]),
         ("int n = atoi(argv[1]); if (n % 4) fast<<<1, 32>>>(x, 4); else slow<<<1, 32>>>(x, 4);", ["fast", "slow"]),
         ("int k = 2; switch (k) { case 1: fast<<<1, 32>>>(x, 4); break; case 2: slow<<<1, 32>>>(x, 4); }", ["slow"]),
+        ("int k = 1; switch (k) { case 1: fast<<<1, 32>>>(x, 4); break; default: slow<<<1, 32>>>(x, 4); }", ["fast"]),
+        ("int k = 3; switch (k) { case 1: fast<<<1, 32>>>(x, 4); break; default: slow<<<1, 32>>>(x, 4); }", ["slow"]),
         ("int n = 3; if (n > 4) fast<<<1, 32>>>(x, n);", ["fast"]),  # of no other launch: better than nothing
     ],
 )
@@ -45,6 +47,20 @@ def test_a_branch_for_one_value_of_a_parameter_is_taken_with_that_value(form: st
     assert [(shape.kernel, shape.grid, shape.block) for shape in launched(text)] == [
         ("sized<64>", (16,), (64,)), ("sized<128>", (8,), (128,)),
     ]  # fmt: skip
+
+
+def test_a_branch_for_one_value_of_a_proposed_number_is_taken_with_that_value() -> None:
+    body = """int threads = chosen(n);
+    switch (threads) {
+        case 128: sized<128><<<1, threads>>>(x, n); break;
+        case 64: sized<64><<<1, threads>>>(x, n); break;
+        default: sized<256><<<1, threads>>>(x, n);
+    }"""
+    text = f"{HEAD}void run(float* x, int n) {{ {body} }}"
+
+    shapes = launched(text, given={"threads": 128, "n": 64})
+
+    assert [(shape.kernel, shape.block) for shape in shapes] == [("sized<128>", (128,)), ("sized<64>", (64,))]
 
 
 def test_a_launch_that_is_not_reached_is_named_with_its_condition() -> None:

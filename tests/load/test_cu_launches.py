@@ -63,6 +63,8 @@ def test_extents_are_what_the_code_before_says(body: str, grid: tuple[int, ...])
         ("{ int m = 4; } plain<<<m, 64>>>(x, 1);", ("m",)),
         ("int n = 0; cudaMemcpy(&n, x, 4, cudaMemcpyDeviceToHost); plain<<<n, 64>>>(x, 1);", ("n",)),
         ('int n = 4; scanf("%d", &n); plain<<<n, 64>>>(x, 1);', ("n",)),
+        ("int rows = more(), b = (rows + 3) / 4; if (b > 8) b = 8; plain<<<b, 64>>>(x, 1);", ("rows",)),
+        ("int b = 1; if (rows > 8) b = more(rows); plain<<<b, 64>>>(x, 1);", ("rows",)),
     ],
 )
 def test_what_it_does_not_say_is_named(body: str, lacks: tuple[str, ...]) -> None:
@@ -87,6 +89,22 @@ def test_arrays_have_the_sizes_of_their_allocations() -> None:
     assert shape("thrust::device_vector<double> d(50); plain<<<1, 64>>>(thrust::raw_pointer_cast(d.data()), 1);"
                  ).allocated == {"thrust::raw_pointer_cast(d.data())": 400}  # fmt: skip
     assert shape("float* p; cudaMalloc(&p, 4 * rows); plain<<<1, 64>>>(p, 1);").needs["p"] == ("rows",)
+
+
+@pytest.mark.parametrize(("rows", "blocks"), [(20, 5), (100, 8)])
+def test_a_limit_of_a_number_that_is_not_known_holds_once_it_is(rows: int, blocks: int) -> None:
+    body = "int b = (rows + 3) / 4; if (b > 8) { b = 8; } plain<<<b, 64>>>(x, 1);"
+
+    assert shape(body, rows=rows).grid == (blocks,)
+
+
+@pytest.mark.parametrize("named", ["typedef double real;", "using real = double;"])
+def test_other_names_of_numbers_have_a_size(named: str) -> None:
+    text = f"{named}\n{HEAD}void run(float* x) {{ size_t bytes = 4 * sizeof(real); plain<<<1, 64, bytes>>>(x, 1); }}\n"
+
+    (found,) = launched(text, "plain")
+
+    assert found.shared_bytes == 32
 
 
 @pytest.mark.parametrize(

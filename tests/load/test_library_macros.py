@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.load.cu_cut import host_in_macros
 from tilewright.load.cu_headers import MENDED, mended, words_of_cutlass
-from tilewright.load.cu_tree import Macros, pieces
+from tilewright.load.cu_tree import Macros, parameters, pieces
 
 WORDS = """
 #if defined(__CUDACC__)
@@ -74,3 +74,9 @@ def test_the_count_of_multiprocessors_is_there_without_a_driver() -> None:
     assert made.startswith("static int query_device_multiprocessor_count(int = 0) {")
     assert made.splitlines()[1] == "#if 0"
     assert made.count("\n") == text.count("\n")
+
+
+def test_a_macro_of_launch_bounds_by_a_name_is_not_the_name_of_the_kernel() -> None:
+    text = "const int MANY = 128;\ntemplate <class T> C10_LAUNCH_BOUNDS_1(MANY)\n__global__ void twice(T* x) { *x *= 2; }\n"
+
+    assert [*parameters(text)] == ["twice"]

@@ -41,6 +41,7 @@ from tilewright.cli.launching import (
 from tilewright.cli.options import extents
 from tilewright.cli.proposing import with_proposals
 from tilewright.cli.sequencing import ProposedOrder, in_order, is_dependent, planned, proposed_orders, waits
+from tilewright.cli.turns import last_turn
 from tilewright.errors import ArgumentError, Span, TilewrightError
 from tilewright.explain import BUILDS, COMMAND, WAITING, Finding, parse_idioms, reworded
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
@@ -323,6 +324,9 @@ class FileCheck:
             ways = launch.ways(clock) if launch.ways is not None else iter([launch.checked()])
             first = next(ways)
             self.chosen.append(first)
+            if not (first.proposed.args or self.asked.small):
+                sizes = {**self.sizes, **first.proposed.sizes}
+                first = replace(first, last=last_turn(self.module, first, self.asked.file, sizes))
             return self._check(first, handed, clock).of_ways(ways)
         except TilewrightError as error:
             if self.is_alone and error.kind != "limit":
@@ -570,8 +574,8 @@ class LaunchCheck:
             verdict = _compared(kernel, verdict, ended.before, [*ended.named.values()], self.request.launch)
         if self.launch.unguarded is not None:
             verdict = replace(verdict, findings=(*verdict.findings, *self._unguarded(self.launch.unguarded)))
-        if self.launch.tail is not None and verdict:
-            rest = [*self._tail(self.launch.tail)]
+        if (self.launch.tail or self.launch.last) and verdict:
+            rest = [*self._tail(self.launch.tail), *self._last(self.launch.last)]
             verdict = replace(verdict, status="wrong" if rest else verdict.status, findings=(*rest, *verdict.findings))
         verdict = replace(verdict, findings=(*verdict.findings, *self.launch.cut))
         if self.launch.wide is not None and verdict and verdict.seconds < MOST_UNEVEN:
@@ -632,12 +636,18 @@ class LaunchCheck:
             what = f"{finding.message}, where {sizes}: it needs {needs}, and compares it with nothing"
             yield replace(finding, message=what, severity="warning", hint=None, remedy=None)
 
-    def _tail(self, launch: Launched) -> Iterator[Finding]:
-        """What is outside of an array where sizes leave a part of a vector, for which host code has a thread; nothing
-        of kernels whose rows of that size begin in the middle of a vector then: these are for multiples.
+    def _last(self, launch: Launched | None) -> Iterator[Finding]:
+        """What is outside of an array in the last turn of the loop of host code that launches."""
+        for finding in self._first_beside(launch, ("bounds", "alignment")) if launch is not None else ():
+            yield replace(finding, message=f"{finding.message}, in the last turn of the loop that launches it")
+
+    def _tail(self, launch: Launched | None) -> Iterator[Finding]:
+        """What is outside of an array where sizes leave a part of a vector, for which host code has a thread or the
+        kernel has code; nothing of kernels without that whose rows of that size begin in the middle of a vector then:
+        these are for multiples.
         """
-        for finding in self._first_beside(launch, ("bounds", "alignment")):
-            if finding.kind == "bounds":
+        for finding in self._first_beside(launch, ("bounds", "alignment")) if launch is not None else ():
+            if launch is not None and (finding.kind == "bounds" or launch.has_rest):
                 even = self.launch.proposed.sizes
                 odd = {name: size for name, size in launch.proposed.sizes.items() if size != even.get(name)}
                 said = ", ".join(f"{name} = {size}, not {even.get(name)}" for name, size in odd.items())

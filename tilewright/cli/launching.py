@@ -190,9 +190,9 @@ class Launched:
     that it reaches; is_reach_known: are its arrays as long as it reaches? unguarded: the same with other sizes of those
     that its kernel compares with nothing; multiples: of what these are, as it is. loose: those of its arrays whose
     lengths are how far one run has reached, and follow from no size. uneven: the same where sizes that decide on no CTA
-    are no multiples of a warp's lanes; tail: where those that host code rounds up to vectors leave a part of one; wide:
-    where those of 64 bits are more than 32 bits count. cut: warnings of sizes for
-    whose last part it has no CTA.
+    are no multiples of a warp's lanes; tail: where those that host code rounds up to vectors leave a part of one, or
+    rows do; has_rest: is that the first launch which comes to some code? wide: where those of 64 bits are more than 32
+    bits count. cut: warnings of sizes for whose last part it has no CTA. last: as the last turn of a loop makes it.
     """
 
     request: Request
@@ -210,6 +210,8 @@ class Launched:
     multiples: Mapping[str, int] = field(default_factory=dict)
     loose: frozenset[str] = frozenset()
     uneven: Launched | None = None
+    has_rest: bool = False
+    last: Launched | None = None
     tail: Launched | None = None
     wide: Launched | None = None
     cut: tuple[Finding, ...] = ()

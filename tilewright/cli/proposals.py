@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ SIDES = (32, 128, 256, 16, 512)  # of all sizes, where a launch with the first o
 ADDRESSES = ("int64", "uint64")  # of elements that may be addresses
 FEWEST = 4  # what a size becomes where a run takes long, of one that decides on no extent of a launch before others
 LEAST = 16  # that sizes become
+CTAS = 16  # of a launch whose run takes long, before loops in it become short
 _EXTENT = re.compile(r"\.size\(\d+\)$")  # of a tensor, by its place
 
 
@@ -121,6 +123,21 @@ class Proposals:
         sizes = {**self.options.sizes, **dict.fromkeys(self._with_extents(names), size)}
         return replace(self, options=replace(self.options, sizes=sizes))
 
+    def with_two_ctas(self, names: Iterable[str]) -> Proposals:
+        """The same with twice as much of the sizes that give an axis of the grid its only CTA and then a second one."""
+        way = self
+        for name in names:
+            twice = way.with_sizes([name], 2 * self.options.sizes[name])
+            if any(ctas == 1 < more for ctas, more in zip(way.grid(), twice.grid(), strict=False)):
+                way = twice
+        return way
+
+    def with_ranges(self, length: int) -> Proposals:
+        """The same with ranges of so many elements, where these are proposed."""
+        args = tuple(spec.filled(lambda fill: replace(fill, numbers=(length,)) if fill.how == "steps" else fill)
+                     for spec in self.options.args)  # fmt: skip
+        return replace(self, options=replace(self.options, args=args))
+
     def _with_extents(self, names: Iterable[str]) -> set[str]:
         """The names and, of an extent of a tensor that goes along with its sizes, those of the other tensors there."""
         every = {*names}
@@ -146,18 +163,21 @@ class Proposals:
         return replace(self, only=launch.request.kernel)
 
     def smaller(self) -> Proposals:
-        """The same with smaller sizes, first those that decide on no extent of a launch, at last those that do; and
-        shorter ranges.
+        """The same with smaller sizes, first with few CTAs, then those that decide on no extent of a launch, at last
+        those that do; and shorter ranges.
         """
         kept = self._with_extents(self.of_block | self.of_shared)
         of_grid = self._with_extents(filter(self.decides_grid, self.options.sizes))
+        less = max(1.0, prod(self.grid()) / CTAS) ** (1 / max(1, len(of_grid - kept)))
+        few = {name: max(int(size / less), min(size, LEAST)) if name in of_grid - kept else size
+               for name, size in self.options.sizes.items()}  # fmt: skip
         inner = {name: FEWEST for name, size in self.options.sizes.items()
                  if size > FEWEST and name not in kept | of_grid}  # fmt: skip
         quarters = {name: size if name in self.of_shared else max(size // 4, min(size, LEAST))
                     for name, size in self.options.sizes.items()}  # fmt: skip
         fewest = {name: min(size, FEWEST) if name in of_grid - kept else size
                   for name, size in self.options.sizes.items()}  # fmt: skip
-        steps = {**self.options.sizes, **inner}, quarters, fewest
+        steps = few, {**self.options.sizes, **inner}, quarters, fewest
         sizes = next((step for step in steps if step != self.options.sizes), quarters)
         args = (spec.filled(_quartered) for spec in self.options.args)
         options = replace(self.options, sizes=sizes, args=tuple(args))

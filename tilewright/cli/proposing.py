@@ -50,6 +50,7 @@ from tilewright.load.cu_guards import (
     first_of,
     guards,
     has_vectors,
+    is_count,
     kernel_nodes,
     lets_in,
 )
@@ -75,8 +76,11 @@ RESTS = 64  # of which larger sizes leave the same rest
 WIDE = 5 << 29  # elements of arrays whose indices have 64 bits: some more than 32 bits count
 NO_LENGTHS: Mapping[str, int] = MappingProxyType({})
 SECONDS = 1.5  # of the processor, of a run with larger sizes
+VECTOR = 4  # elements of most
 ODD_VECTORS = 16  # how much less than a multiple a size is where the kernels have vectors
 LANES = 32  # of a warp
+MANY = 64  # of what is counted, where no size is proposed
+MOST_RESTS = 3  # sizes of which a rest of a vector is tried
 _MEET = re.compile(r"\b__(?:shfl|ballot|any|all|reduce|match)\w*_sync\b|\b__sync(?:threads|warp)\w*\b|\.sync\(")
 
 
@@ -194,11 +198,19 @@ def _alike(number: int, _: Fill) -> Fill:
 
 def _begun(proposals: Proposals) -> list[_Sized]:
     """The same with arrays of integers that begin with what the kernel asks their elements for, as ``-1`` of a node
-    that nobody has been to, where so much more of the code is reached.
+    that nobody has been to, and numbers that another kernel counts, where so much more of the code is reached.
     """
     sized, texts = _sized(proposals), proposals.module.texts
-    firsts = {spec.name: first for spec in proposals.options.args if ZEROS.how in spec.fills and spec.name
-              and (first := first_of(texts, spec.name)) is not None}  # fmt: skip
+    request = sized[0].launch.request
+    text = "\n".join(tree.of(node) for tree, node in kernel_nodes(texts, bare(request.kernel or "")))
+    many = min((size for name, size in proposals.options.sizes.items() if name in proposals.extents), default=MANY)
+
+    def first(name: str) -> int | None:
+        asked = first_of(texts, name)
+        return asked if asked is not None or not is_count(text, name) else many
+
+    firsts = {spec.name: number for spec in proposals.options.args if ZEROS.how in spec.fills and spec.name
+              and (number := first(spec.name)) is not None}  # fmt: skip
     if not firsts:
         return sized
     args = (spec.filled(partial(_alike, firsts[spec.name])) if spec.name in firsts else spec
@@ -209,24 +221,29 @@ def _begun(proposals: Proposals) -> list[_Sized]:
 
 
 def _reaching_more(proposals: Proposals, sized: list[_Sized]) -> list[_Sized]:
-    """The same with larger sizes of those that decide on no extent of the launch, where little of the code is reached
-    and these reach more: a row may be shorter than a group of it. Of asynchronous copies loops are to go round more
-    than once, as what one turn lacks the next ones find.
+    """The same with larger sizes of those that decide on no extent of the launch, and longer ranges, where little of
+    the code is reached and these reach more: a row may be shorter than a group of it. Loops in which threads meet are
+    to go round more than once, as the next turn finds what one lacks, and those of asynchronous copies more than that.
     """
     coverage, kept = sized[0].look.coverage, proposals.of_launch
     reached, names = coverage.get("reached", 0), proposals.extents - kept
     is_copying = any(map(_COPIES.search, proposals.module.texts))
-    if not names or not (is_copying or reached < LITTLE * coverage.get("blocks", 0)):
+    is_little = reached < LITTLE * coverage.get("blocks", 0)
+    if not (is_copying or is_little or sized[0].look.turns_once):
         return sized
     best, is_turning = sized, False
-    for side in LARGER_OF_RINGS if is_copying else LARGER:
-        with suppress(_TakesLong, TilewrightError):
-            other = _sized(proposals.with_sizes(names, side))
-            reached = other[0].look.coverage.get("reached", 0) - best[0].look.coverage.get("reached", 0)
-            if reached > 0 or (is_turning and not reached):  # as many blocks again: rings go round
-                best, is_turning = other, reached > 0
-                if not is_copying:
-                    break
+    with suppress(_TakesLong):
+        for side in LARGER_OF_RINGS if is_copying else LARGER:
+            with suppress(TilewrightError):
+                way = proposals.with_sizes(names, side).with_ranges(side)
+                if way.options == proposals.options:
+                    continue
+                other = _sized(way)
+                reached = other[0].look.coverage.get("reached", 0) - best[0].look.coverage.get("reached", 0)
+                if reached > 0 or (is_turning and not reached):  # as many blocks again: rings go round
+                    best, is_turning = other, reached > 0
+                    if not is_copying:
+                        break
     return best
 
 
@@ -261,6 +278,8 @@ def _ways(proposals: Proposals, clock: KernelClock) -> Iterator[Launched]:
     """
     proposals = replace(proposals, clock=clock).possible()
     proposals.check_addresses()
+    whole = proposals.of_grid - proposals.of_block - RoundedSizes(proposals).rounded().keys()
+    proposals = proposals.with_two_ctas(sorted(whole & proposals.options.sizes.keys()))
     while True:
         try:
             sized = _begun(proposals)
@@ -286,13 +305,19 @@ def _ways(proposals: Proposals, clock: KernelClock) -> Iterator[Launched]:
 @dataclass(frozen=True)
 class _Look:
     """What a run shows: how many elements of arrays it reaches, also by each place in the text, and blocks of code.
-    leads_before: has it reached in front of an array?
+    leads_before: has it reached in front of an array? turns_once: does a loop in which threads meet?
     """
 
     reach: Mapping[str, int]
     coverage: Mapping[str, Any]
     arrays: Sequence[ReachedArray] = ()
     leads_before: bool = False
+    turns_once: bool = False
+
+    @property
+    def accesses(self) -> int:
+        """The places of the code that have accesses of arrays."""
+        return sum(len(array.places) for array in self.arrays)
 
     @property
     def is_known(self) -> bool:
@@ -525,14 +550,37 @@ class _Sized:
             launch = replace(launch, uneven=self._with_lengths(other, self.look.reach, {**self.sizes, **uneven}))
         if self.look.is_known:
             launch = replace(launch, wide=self.wide, cut=(*self.cut,))
-        if self.look.is_known and self.tails:
-            other = self._filled(self.proposals.launch(**{**self.sizes, **self.tails}))
-            launch = replace(launch, tail=self._with_lengths(other, self.look.reach, {**self.sizes, **self.tails}))
+        if self.look.is_known and (rests := {**self.tails, **self.rests}):
+            other = self._filled(self.proposals.launch(**{**self.sizes, **rests}))
+            tail = self._with_lengths(other, self.look.reach, {**self.sizes, **rests})
+            launch = replace(launch, tail=replace(tail, has_rest=self._reaches_more(rests)))
         if not self.unguarded or not self.look.is_known:
             return launch
         other = self._filled(self.proposals.launch(**self.odd))
         widths = {name: width for name, width in self.unguarded.items()}
         return replace(launch, unguarded=self._with_lengths(other, self.look.reach, self.odd), multiples=widths)
+
+    @cached_property
+    def rests(self) -> dict[str, int]:
+        """The sizes that decide on no CTA and have vectors, as no multiples of these, where the kernel has code for a
+        rest that is reached then alone.
+        """
+        proposals, texts = self.proposals, self.proposals.module.texts
+        if not has_vectors(texts):
+            return {}
+        kept, is_shared_out = proposals.of_launch | self.multiples.keys(), RoundedSizes(proposals).is_shared_out
+        names = [name for name, size in proposals.options.sizes.items() if name in proposals.extents - kept
+                 and not size % VECTOR and size > VECTOR and not asks_for_multiples(texts, name)
+                 and divisor_of(texts, name) == 1 and not is_shared_out(name)]  # fmt: skip
+        less = {name: proposals.options.sizes[name] - ODD for name in names[:MOST_RESTS]}
+        return {name: size for name, size in less.items() if self._reaches_more({name: size})}
+
+    def _reaches_more(self, sizes: Mapping[str, int]) -> bool:
+        """Does the launch come to more accesses of its arrays with other sizes?"""
+        with suppress(_TakesLong, TilewrightError):
+            look = self._look(self._filled(self.proposals.launch(**{**self.sizes, **sizes})))
+            return look.is_known and look.accesses > self.look.accesses
+        return False
 
     def _uneven_sizes(self) -> dict[str, int]:
         """Sizes that decide on no CTA, as no multiples of a warp's lanes, where these meet and nothing divides them."""
@@ -633,7 +681,7 @@ class _Sized:
         lengths = {name: max(1, -(-reach.ends.get(name, 0) // array.itemsize)) for name, array in asked.items()}
         places = (ReachedArray(name, array.itemsize, array.dtype.kind in "iu", (*reach.places.get(name, {}).values(),))
                   for name, array in asked.items())  # fmt: skip
-        return _Look(lengths, coverage.as_data, tuple(places), any(before))
+        return _Look(lengths, coverage.as_data, tuple(places), any(before), coverage.turns_once)
 
 
 def _integers(args: Iterable[ArgumentSpec]) -> Iterator[int]:

@@ -43,14 +43,23 @@ def _wanted(host: Host) -> Iterator[tuple[str, bool]]:
             if node.id != condition.id:
                 then = above.child_by_field_name("consequence")
                 yield host.tree.of(condition), then is not None and then.id == node.id
-        elif above.type == "case_statement" and (label := above.child_by_field_name("value")) is not None:
-            switch = above.parent.parent if above.parent is not None else None
-            chosen = switch.child_by_field_name("condition") if switch is not None else None
-            if chosen is not None:
-                yield f"{host.tree.of(chosen).strip('()')} == {host.tree.of(label)}", True
+        elif above.type == "case_statement":
+            yield from _chosen(host, above)
         elif above.type == "compound_statement":
             yield from ((text, False) for text in _left(host, above, node))
         node, above = above, above.parent
+
+
+def _chosen(host: Host, case: Node) -> Iterator[tuple[str, bool]]:
+    """The conditions of a case, or of the default: none of the others."""
+    label, body = case.child_by_field_name("value"), case.parent
+    switch = body.parent if body is not None else None
+    chosen = switch.child_by_field_name("condition") if switch is not None else None
+    if body is None or chosen is None:
+        return
+    others = (other.child_by_field_name("value") for other in body.named_children if other.type == "case_statement")
+    for other in [label] if label is not None else [other for other in others if other is not None]:
+        yield f"{host.tree.of(chosen).strip('()')} == {host.tree.of(other)}", label is not None
 
 
 def _left(host: Host, block: Node, node: Node) -> Iterator[str]:
@@ -66,12 +75,12 @@ def _left(host: Host, block: Node, node: Node) -> Iterator[str]:
 
 
 def assumed(host: Host) -> Host:
-    """Host code at a place where parameters of the function are what its branch is for: ``if (size == 256)``,
-    ``case 4``. A caller may pass them, where the text calls the function otherwise.
+    """Host code at a place where parameters of the function, and numbers that are proposed, are what its branch is for:
+    ``if (size == 256)``, ``case 4``. A caller may pass them, where the text calls the function otherwise.
     """
     for text, wanted in _wanted(host):
         pair = _EQUAL.fullmatch(text.strip())
-        if pair is not None and wanted and pair[1] in host.parameters:
+        if pair is not None and wanted and pair[1] in {*host.parameters, *host.given}:
             with host.numbers.unasked():
                 value, holds = host.number(pair[2]), _holds(host, text, wanted=True)
             if value is not None and holds is False:

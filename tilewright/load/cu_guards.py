@@ -99,10 +99,10 @@ def holds_addresses(texts: Sequence[str], kernel: str, name: str) -> bool:
 
 
 def holds_ranges(text: str, name: str) -> bool:
-    """Are an array's elements where ranges begin: does a text read ``a[i]`` and ``a[i + 1]``?"""
+    """Are an array's elements where ranges begin: does a text read ``a[i]``, or ``a[i + 0]``, and ``a[i + 1]``?"""
     inner = rf"\b{re.escape(name)}\s*\[((?:[^\[\]]|\[[^\[\]]*\])+)\]"
-    places = {re.sub(r"\s", "", place) for place in re.findall(inner, text)}
-    return any(f"{place}+1" in places for place in places)
+    places = {re.sub(r"\s|\+\s*0\s*$", "", place) for place in re.findall(inner, text)}
+    return any(f"{place}+1" in places or f"1+{place}" in places for place in places)
 
 
 def compares_neighbours(text: str, name: str) -> bool:
@@ -113,8 +113,11 @@ def compares_neighbours(text: str, name: str) -> bool:
 
 
 def asks_for_multiples(texts: Sequence[str], name: str) -> bool:
-    """Do texts ask whether a size is a multiple of something?"""
-    asks = re.compile(rf"(?<![\w.]){re.escape(name)}\s*\)?\s*%\s*\w+\s*\)?\s*[!=]=\s*0|!\s*\(\s*{re.escape(name)}\s*%")
+    """Do texts ask whether a size, or what they call it, ``n = x.size(0)``, is a multiple of something?"""
+    called = rf"\b(\w+)\s*=\s*(?:\(\w+\)|static_cast<\w+>\(|\w+\()?\s*{re.escape(name)}\s*\)?\s*[;,]"
+    names = dict.fromkeys([name, *(word for text in texts for word in re.findall(called, text))])
+    words = "|".join(map(re.escape, names))
+    asks = re.compile(rf"(?<![\w.])(?:{words})\s*\)?\s*%\s*\w+\s*\)?\s*[!=]=\s*0|!\s*\(\s*(?:{words})\s*%")
     return any(map(asks.search, texts))
 
 
@@ -148,6 +151,15 @@ def first_of(texts: Sequence[str], name: str) -> int | None:
     asked = rf"\b{word}\s*\[[^;{{}}]*?\]\s*[!=]=\s*(-\d+)|\batomicCAS\s*\(\s*&?\s*{word}\b[^,;]*,\s*(-\d+)"
     numbers = [int(first or then) for text in texts if name in text for first, then in re.findall(asked, text)]
     return numbers[0] if numbers else None
+
+
+def is_count(text: str, name: str) -> bool:
+    """Does a kernel read one element of an array alone, ``*n`` or ``n[0]``, as of a number that another has counted?"""
+    word = re.escape(name)
+    element = rf"\*\s*(?:(?:const|__restrict__|__restrict)\s+)*{word}\b(?!\s*\[)|\b{word}\s*\[\s*0\s*\]"
+    every = len(re.findall(rf"\b{word}\b", text))
+    is_set = re.search(rf"(?:{element})\s*\)?\s*(?:[-+*/|&^]?=(?!=)|\+\+|--)|&\s*(?:{element})", text)
+    return every > 1 and len(re.findall(element, text)) == every and not is_set
 
 
 def shares(texts: Sequence[str], name: str, others: Collection[str]) -> bool:

@@ -304,10 +304,11 @@ class Host:
 
     @cached_property
     def _structures(self) -> dict[str, str]:
-        """The structures of the texts, by their sizes."""
+        """The structures of the texts, and other names of numbers, by their sizes."""
         from tilewright.load.cu_structures import structure_bytes
 
-        sizes = structure_bytes(self.texts) if members_of(self.texts) else {}
+        is_named = members_of(self.texts) or any("typedef" in text or "using" in text for text in self.texts)
+        sizes = structure_bytes(self.texts) if is_named else {}
         return {name: f"{size} bytes" for name, size in sizes.items()}
 
     @cached_property
@@ -437,11 +438,33 @@ class Host:
             return
         name, right = re.sub(r"\s", "", tree.of(left)), node.child_by_field_name("right")
         runs = self._runs(node, inside, found)
-        if runs is None or (runs and (right is None or tree.of(node.child_by_field_name("operator") or node) != "=")):
+        if runs is None and (both := self._either(node, name, found)) is not None:
+            found[name] = both
+        elif runs is None or (runs and (right is None or tree.of(node.child_by_field_name("operator") or node) != "=")):
             found.pop(name, None)
         elif runs and right is not None:  # ``n = min(n, 8)``: of what it was before
             itself = rf"\b{name}\b" if name.isidentifier() else r"(?!)"
             found[name] = re.sub(itself, f"({found.get(name, name)})".replace("\\", ""), tree.of(right))
+
+    def _either(self, node: Node, name: str, found: Mapping[str, str | Number]) -> str | None:
+        """What a name is behind ``if (n > 8) n = 8;``, by the condition; None where a loop has that, or it is new."""
+        outer = [entry for entry in outwards(node) if entry.id not in self.around_node]
+        choices = [entry for entry in outer if entry.type == "if_statement"]
+        right = node.child_by_field_name("right")
+        is_set = right is not None and self.tree.of(node.child_by_field_name("operator") or node) == "="
+        if (
+            not is_set
+            or right is None
+            or name not in found
+            or len(choices) != 1
+            or {each.type for each in outer} & {*_REPEATED}
+        ):
+            return None
+        condition, then = (choices[0].child_by_field_name(part) for part in ("condition", "consequence"))
+        before, itself = f"({found[name]})".replace("\\", ""), rf"(?<![\w.]){re.escape(name)}\b"
+        words = [re.sub(itself, before, self.tree.of(part)) for part in (condition, right) if part is not None]
+        ways = [*words[1:], before] if then in outer else [before, *words[1:]]
+        return f"({words[0]} ? {ways[0]} : {ways[1]})"
 
     def _members(self, node: Node, declarator: Node) -> dict[str, str]:
         """The members of a variable that is a structure of the texts, as its declaration sets them."""

@@ -212,10 +212,11 @@ def _declared(texts: tuple[str, ...]) -> dict[str, tuple[list[dict[str, Any]], i
 
 @kept
 def structure_bytes(texts: tuple[str, ...]) -> dict[str, int]:
-    """The sizes of the structures that texts declare, as far as their fields are known."""
+    """The sizes of the structures that texts declare, where their fields are known, and of other names of numbers."""
     declared = _declared(texts).items()
-    return {name: _Structure(_fields(fields), align).nbytes()[0] for name, (fields, align, problem) in declared
-            if fields and not problem}  # fmt: skip
+    numbers = {name: dtype(number).bits // 8 for name, number in _aliased(texts).items()}
+    return numbers | {name: _Structure(_fields(fields), align).nbytes()[0]
+                      for name, (fields, align, problem) in declared if fields and not problem}  # fmt: skip
 
 
 def _instance(texts: tuple[str, ...], name: str, structures: Mapping[str, _Structure]) -> _Structure | None:

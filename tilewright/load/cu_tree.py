@@ -53,7 +53,7 @@ _WORDS = re.compile(  # of a declaration, beside its type and name
 _SCOPE = re.compile(r'(?:inline\s+)?namespace\b\s*[\w:]*\s*\{|extern\s*"C"\s*\{|\}|using\s+namespace\s+[\w:]+\s*;')
 _BESIDES = re.compile(  # what stands beside a declaration, and the grammar does not know everywhere
     r"\b(?:alignas|__align__|__builtin_align__|__attribute__|__declspec|__launch_bounds__|__cluster_dims__|__maxnreg__"
-    r"|__block_size__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\b__grid_constant__\b|(?<=&)\s*__restrict(?:__)?\b"
+    r"|__block_size__|\w+_LAUNCH_BOUNDS\w*)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\b__grid_constant__\b|(?<=&)\s*__restrict(?:__)?\b"
 )
 
 
