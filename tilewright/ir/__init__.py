@@ -13,8 +13,8 @@ In the order in which to read:
     convert, debts    a value as the type of its place; what an access owes, how wide its offset is, and what a
                       pointer of run time may point into
     verify            is a kernel well formed?
-    arguments, tensor_map
-                      what a call passes: arrays, numbers, descriptions for the copy engine
+    arguments, tensor_map, texture
+                      what a call passes: arrays, numbers, descriptions for the copy engine and the texture unit
     flow, structure   a kernel as a graph of blocks, and back
 """
 
