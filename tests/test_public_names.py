@@ -29,6 +29,7 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "load_cu": (lambda: tw.load_cu("\n", includes=[]), "include"),
     "load_ptx": (lambda: tw.load_ptx(txt="\n"), "text"),
     "TensorMap": (lambda: tw.TensorMap(ARRAY, [32], swizle=3), "swizzle"),
+    "Texture": (lambda: tw.Texture(ARRAY, filtr="linear"), "filter"),
     "softmax": (lambda: kernels.softmax(xx=ARRAY), "x"),
     "layer_norm": (lambda: kernels.layer_norm(ARRAY, ARRAY, ARRAY, epsilon=1e-5), "eps"),
     "matmul": (lambda: kernels.matmul(ARRAY, ARRAY, dtyp="float32"), "dtype"),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tilewright.checking import check
     from tilewright.compiler import Executable, compile, simulate, torch_op
     from tilewright.deleting import needed
-    from tilewright.host import TensorMap
+    from tilewright.host import TensorMap, Texture
     from tilewright.inputs import Symmetric
     from tilewright.lang import T, Tx
     from tilewright.load import check_numba, check_triton, load_cu, load_ptx
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Executable", "RecordingOptions", "Symmetric", "T", "TensorMap", "TilewrightError", "TilewrightWarning", "Tx",
-    "autotune", "check", "check_numba", "check_triton", "compile", "launch", "load_cu", "load_ptx", "needed",
+    "Executable", "RecordingOptions", "Symmetric", "T", "TensorMap", "Texture", "TilewrightError", "TilewrightWarning",
+    "Tx", "autotune", "check", "check_numba", "check_triton", "compile", "launch", "load_cu", "load_ptx", "needed",
     "sequence", "simulate", "torch_op",
 ]  # fmt: skip
 
@@ -40,6 +40,7 @@ _HOMES = {
     "autotune": "tuning",
     "Symmetric": "inputs",
     "TensorMap": "host",
+    "Texture": "host",
     "Tx": "lang",
     **dict.fromkeys(_COMPILER, "compiler"),
     **dict.fromkeys(_LOADED, "load"),

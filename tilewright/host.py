@@ -23,6 +23,7 @@ from tilewright.dtypes import dtype as row
 from tilewright.errors import ArgumentError, TilewrightError, described
 from tilewright.ir.arguments import ArrayInfo
 from tilewright.ir.tensor_map import ELEMENTS, Im2col, MapFields, element_of
+from tilewright.ir.texture import TextureFields
 from tilewright.public import Kind, Public, sequence_of
 
 if TYPE_CHECKING:
@@ -98,11 +99,52 @@ class TensorMap:
         return f"TensorMap: {self.fields}"
 
 
-def _info_of(array: Any) -> ArrayInfo:
+@public.constructor
+class Texture:
+    """An array that a kernel reads as a texture: the argument for a ``cudaTextureObject_t``.
+
+    array: its dimensions are z, y and x, as many as there are, or a layer before the others; where a texel has several
+    channels, these are the last. filter: "point" or "linear". address: "wrap", "clamp", "mirror" or "border", of
+    coordinates outside; what is outside of a border is 0. normalized: do coordinates from 0 to 1 reach all of it?
+    floats: are integers read as numbers from 0 to 1, or from -1 to 1?
+
+    Raises ArgumentError, naming the field, for what no texture has.
+    """
+
+    def __init__(
+        self, array: Any, filter: str = "point", address: str = "clamp", *, channels: int = 1,
+        normalized: bool = False, floats: bool = False,
+    ) -> None:  # fmt: skip
+        info = _info_of(array, "texture")
+        extents = info.shape if channels == 1 else info.shape[:-1]
+        if channels != 1 and info.shape[-1:] != (channels,):
+            raise ArgumentError("texture: channels", given=f"{info.shape}", allowed=f"(..., {channels})")
+        if not np.asarray(array).flags.c_contiguous:
+            raise ArgumentError("texture: an array with gaps", given=described(array), hint="array.copy()")
+        texel, reversed_extents = info.dtype, tuple(int(extent) for extent in extents[::-1])
+        self.array = array
+        self.fields = TextureFields(reversed_extents, texel, channels, filter, address, normalized, floats)
+
+    @classmethod
+    def of(cls, array: Any, fields: TextureFields) -> Texture:
+        """A texture of another array with the same fields."""
+        texture = cls.__new__(cls)
+        texture.array, texture.fields = array, fields
+        return texture
+
+    def __repr__(self) -> str:
+        return f"Texture: {self.fields}"
+
+
+DESCRIBED = (TensorMap, Texture)
+"""Arguments that are a description of an array, ``fields``, with the array."""
+
+
+def _info_of(array: Any, what: str = "tensor map") -> ArrayInfo:
     if not is_array(array):
-        raise ArgumentError("a tensor map is of an array", given=described(array), allowed="an array or a tensor")
+        raise ArgumentError(f"a {what} is of an array", given=described(array), allowed="an array or a tensor")
     if device_of(array) != "cpu" and not hasattr(array, "data_ptr"):
-        raise ArgumentError("a tensor map is of an array", given=described(array), allowed="NumPy or torch")
+        raise ArgumentError(f"a {what} is of an array", given=described(array), allowed="NumPy or torch")
     return array_info(array)
 
 
@@ -180,13 +222,13 @@ def unreadable(name: str, error: Exception) -> ArgumentError:
 
 
 def behind(value: Any) -> Any:
-    """The array of a tensor map; any other argument itself."""
-    return value.array if isinstance(value, TensorMap) else value
+    """The array of a tensor map or texture; any other argument itself."""
+    return value.array if isinstance(value, DESCRIBED) else value
 
 
 def descriptor(value: Any) -> Any:
-    """An argument of the host without its data: an `ArrayInfo`, the fields of a tensor map, or a number."""
-    if isinstance(value, TensorMap):
+    """An argument of the host without its data: an `ArrayInfo`, the fields of a tensor map or texture, or a number."""
+    if isinstance(value, DESCRIBED):
         return value.fields
     return array_info(value) if is_array(value) else value
 
@@ -321,7 +363,7 @@ def copies(values: Iterable[Any]) -> list[Any]:
 
 def arrays_in(value: Any) -> Iterator[Any]:
     """The arrays and numbers of an argument: of a structure, or of a list of arrays, those in it."""
-    if isinstance(value, TensorMap):
+    if isinstance(value, DESCRIBED):
         yield value.array
     elif isinstance(value, (list, tuple, Mapping)):
         for part in value.values() if isinstance(value, Mapping) else value:
@@ -332,8 +374,8 @@ def arrays_in(value: Any) -> Iterator[Any]:
 
 def with_arrays(value: Any, arrays: Iterator[Any]) -> Any:
     """The same argument with other arrays and numbers, in the order of `arrays_in`."""
-    if isinstance(value, TensorMap):
-        return TensorMap.of(next(arrays), value.fields)
+    if isinstance(value, DESCRIBED):
+        return type(value).of(next(arrays), value.fields)  # type: ignore[arg-type]  # those of its own kind
     if isinstance(value, dict):
         return type(value)((name, with_arrays(part, arrays)) for name, part in value.items())
     return [with_arrays(part, arrays) for part in value] if isinstance(value, (list, tuple)) else next(arrays)

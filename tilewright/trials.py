@@ -191,7 +191,7 @@ def _leaves(name: str, value: Any, fields: Sequence[Field]) -> Iterator[tuple[st
     if isinstance(value, Mapping):
         value = [*value.values()]
     if not isinstance(value, (list, tuple)):
-        yield name, value.array if isinstance(value, host.TensorMap) else value
+        yield name, value.array if isinstance(value, host.DESCRIBED) else value
         return
     for place, part in enumerate(value):
         field = fields[place] if place < len(fields) else None

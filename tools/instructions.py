@@ -54,7 +54,7 @@ FAMILIES = (
         r"bar barrier fence membar elect\w* getctarank mapa map_\w+ setmaxnreg griddepcontrol nanosleep "
         r"clusterlaunchcontrol",
     ),
-    Family("memory", "Loads, stores, caches", r"ld ldu st prefetch\w* createpolicy cvta"),
+    Family("memory", "Loads, stores, caches", r"ld ldu st tex prefetch\w* createpolicy cvta"),
     Family("atomics", "Atomic operations", r"atom red atom_scalar red_scalar"),
     Family("warp", "Between the lanes of a warp", r"shfl vote match redux activemask"),
     Family("convert", "Conversions, moves, choices", r"cvt mov selp slct prmt set setp testp"),

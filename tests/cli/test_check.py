@@ -295,8 +295,8 @@ NOT_JUDGED = {
     "NVRTC refuses the text": ("k.cu", "__global__ void k(int* a) { a[0] = oops; }", "NVRTC refuses the device code"),
     "no kernel is in the file": ("k.cu", "int main() { return 0; }", "the file has no kernel"),
     "another kernel is asked for": ("k.cu:q", "__global__ void k() {}", "no kernel"),
-    "a texture is read": (
-        "k.cu", "__global__ void k(cudaTextureObject_t t, float* a) { a[0] = tex1D<float>(t, 0); }", "not supported",
+    "a surface is read": (
+        "k.cu", "__global__ void k(cudaSurfaceObject_t t, float* a) { *a = surf1Dread<float>(t, 0); }", "not supported",
     ),
     "PTX does not parse": ("k.ptx", ".version 8.0\n.target sm_90\n.entry k( { }", "PTX expects"),
     "Python does not parse": ("k.py", "def f(:", "SyntaxError"),
@@ -314,7 +314,7 @@ def test_where_nothing_was_judged_the_exit_code_is_2(what: str, option: tuple[st
     if not name.startswith("absent"):
         (tmp_path / name.partition(":")[0]).write_text(text)
     launch = [] if ".py" in name else ["--grid", "1", "--block", "32"]
-    arguments = ["--arg", "t=0"] * ("Texture" in text) + ["--arg", "a:f32[32]"] * ("* a" in text)
+    arguments = ["--arg", "t=0"] * ("Surface" in text) + ["--arg", "a:f32[32]"] * ("* a" in text)
 
     code, out, err = ran("check", tmp_path / name, *launch, *arguments, "--no-both", *option)
 

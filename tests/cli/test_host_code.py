@@ -255,12 +255,12 @@ def test_an_array_holds_what_host_code_fills_it_with(byte: str, again: str, code
     assert got == code
 
 
-TEXTURES = """
-__global__ void fetch(cudaTextureObject_t t, float* out) { out[threadIdx.x] = tex1Dfetch<float>(t, threadIdx.x); }
+SURFACES = """
+__global__ void fetch(cudaSurfaceObject_t t, float* out) { out[threadIdx.x] = surf1Dread<float>(t, threadIdx.x); }
 __global__ void fill(float* out) { out[threadIdx.x] = 1; }
 int main() {
     float* o;
-    cudaTextureObject_t t = 0;
+    cudaSurfaceObject_t t = 0;
     cudaMalloc(&o, 128);
     fill<<<1, 32>>>(o);
     fetch<<<1, 32>>>(t, o);
@@ -269,12 +269,12 @@ int main() {
 
 
 def test_what_nobody_can_run_is_refused_by_name_and_no_mistake(tmp_path: Path) -> None:
-    code, out = checked(TEXTURES, tmp_path)
+    code, out = checked(SURFACES, tmp_path)
 
     assert code == 2
     assert "fill: clean" in out
     assert "fetch: refused" in out
-    assert "given:   textures and surfaces" in out
+    assert "given:   surfaces" in out
 
 
 TWICE = """
@@ -539,3 +539,31 @@ def test_the_instance_of_16_bits_is_checked_where_it_has_code_of_its_own(count: 
     assert code == int(half == "wrong")
     assert "copy<float>: clean" in out
     assert f"copy<at::Half>: {half}" in out
+
+
+SAMPLED = """
+__device__ float at(cudaTextureObject_t image, float x, float y) { return tex2D<float>(image, x, y); }
+__global__ void shift(float* out, cudaTextureObject_t picture, int n) {
+    int i = threadIdx.x;
+    if (i < n) out[i] = at(picture, i + 0.25f, 3.0f);
+}
+int main() {
+    float* o;
+    cudaTextureObject_t t = 0;
+    cudaTextureDesc how = {};
+    how.filterMode = cudaFilterModeLinear;
+    how.addressMode[0] = cudaAddressModeBorder;
+    cudaCreateTextureObject(&t, &where, &how, 0);
+    cudaMalloc(&o, 128);
+    shift<<<1, 32>>>(o, t, 32);
+}
+"""
+
+
+def test_a_texture_that_host_code_makes_is_proposed_as_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(SAMPLED)
+
+    code, _, said = ran("check", tmp_path / "k.cu")
+
+    assert code == 0
+    assert "picture=texture(f32[64,64]=random, filter=linear, address=border)" in said

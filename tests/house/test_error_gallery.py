@@ -40,16 +40,15 @@ def past_the_end(A: T.Buffer((4, 8), "float32")):
     tile[lane // 4, lane % 8] = A[lane // 8, lane % 8]
 
 
-TEXTURE = """.version 8.0
+SURFACE = """.version 8.0
 .target sm_90
 .address_size 64
-.visible .entry k(.param .u64 texture) {
+.visible .entry k(.param .u64 surface) {
     .reg .b64 %rd<2>;
     .reg .b32 %r<2>;
-    .reg .f32 %f<5>;
-    ld.param.u64 %rd1, [texture];
+    ld.param.u64 %rd1, [surface];
     mov.u32 %r1, 0;
-    tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1}];
+    suld.b.1d.b32.trap {%r1}, [%rd1, {%r1}];
     ret;
 }
 """
@@ -61,7 +60,7 @@ GALLERY: dict[str, tuple[type[TilewrightError], Callable[[], object]]] = {
     "forced_variant_declines": (errors.DispatchError, lambda: resolve(misaligned_fragment(), "sm_90a")),
     "out_of_bounds": (errors.SimulationError, lambda: tw.simulate(past_the_end, np.zeros((4, 8), np.float32))),
     "pack_cut": (errors.LayoutError, lambda: TileLayout(S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)]).pack(4)),
-    "a_texture": (errors.UnsupportedError, lambda: tw.load_ptx(TEXTURE)["k"].simulate(0, grid=1, block=1)),
+    "a_surface": (errors.UnsupportedError, lambda: tw.load_ptx(SURFACE)["k"].simulate(0, grid=1, block=1)),
     "race": (errors.SimulationError, lambda: tw.simulate(reverse, np.zeros(64, np.float32))),
     "unknown_architecture": (errors.TargetError, lambda: assemble("", "sm_90b")),
     "unknown_dtype": (errors.KernelError, lambda: dtype("flaot16")),

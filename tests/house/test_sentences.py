@@ -36,6 +36,7 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
         for part in (
             "",
             "_advice",
+            "_textures",
             "_allocations",
             "_compile",
             "_conditions",

@@ -112,3 +112,39 @@ def test_kernels_that_a_macro_switches_on_are_checked(tmp_path: Path) -> None:
 def test_no_macro_is_switched_on_where_kernels_are_there() -> None:
     assert switches(SWITCHED + "__global__ void other() {}\n", "__global__", {}) == []
     assert switches(SWITCHED, "__global__", {"WITH_GPU": None}) == []
+
+
+FUNCTOR = """
+template <typename T, int D> __global__ void norms(const T* x, T* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    T total = 0;
+    for (int d = 0; i < n && d < D; ++d) total += x[i * D + d] * x[i * D + d];
+    if (i < n) y[i] = total;
+}
+template <typename T, int D> struct Norms {
+    static void run(int blocks, int threads, const T* x, T* y, int n) {
+        norms<T, D><<<blocks, threads>>>(x, y, n);
+    }
+};
+const int LEAST = 1;
+constexpr int MOST = 8;
+void of(at::Tensor x, at::Tensor y, int n) {
+    CALL
+}
+"""
+BY_DISPATCH = """AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "norms", ([&] {
+        dispatch<Norms, scalar_t, LEAST, MOST>(n, n / 32, 32, x.data_ptr<scalar_t>(), y.data_ptr<scalar_t>(), n);
+    }));"""
+
+
+@pytest.mark.parametrize(
+    ("call", "made"),
+    [
+        ("Norms<double, 2>::run(n / 32, 32, x.data_ptr<double>(), y.data_ptr<double>(), n);", ["norms<double, 2>"]),
+        (BY_DISPATCH, ["norms<float, 3>"]),
+        ("dispatch<Norms, float, 4>(n, n / 32, 32);", ["norms<float, 4>"]),
+        ("dispatch(Norms{}, n, n / 32, 32);", ["norms<T, D>"]),
+    ],
+)
+def test_a_class_whose_function_launches_is_made_as_it_is_named_or_handed_on(call: str, made: list[str]) -> None:
+    assert instances(FUNCTOR.replace("CALL", call)) == made

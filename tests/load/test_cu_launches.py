@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tilewright.load import cu_launches
 from tilewright.load.cu_host import chosen
 from tilewright.load.cu_launches import LaunchShape, instances, launched, launches, made_functions
 from tilewright.load.cu_tree import parameters, pieces, template_names
@@ -581,3 +582,20 @@ def test_a_number_that_a_launch_is_passed_is_the_same_behind_it() -> None:
     shapes = launched(HELPERS.replace("x.numel()", "1000"), around=(HELPERS,))
 
     assert [shape.grid for shape in shapes] == [(2,), (4,), (10,)]
+
+
+def test_the_launch_of_a_kernel_is_read_without_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "".join(f"__global__ void k{i}(int* x) {{ *x = {i}; }}\n" for i in range(3))
+    text += "void run(int* x, int n) { k0<<<n, 32>>>(x); k1<<<n, 64>>>(x); auto last = k2; last<<<n, 96>>>(x); }\n"
+    read, in_numbers = list[str](), cu_launches._in_numbers
+
+    def counted(placed: cu_launches._Placed) -> LaunchShape:
+        read.append(placed.name)
+        return in_numbers(placed)
+
+    monkeypatch.setattr(cu_launches, "_in_numbers", counted)
+
+    shapes = {name: cu_launches.launched(text, name, given={"n": 4})[0].block for name in ("k0", "k2")}
+
+    assert shapes == {"k0": (32,), "k2": (96,)}
+    assert read == ["k0", "k2"]

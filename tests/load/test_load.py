@@ -264,7 +264,7 @@ def test_arguments_may_come_by_the_names_of_the_file() -> None:
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [
-        ("tex.1d.v4.f32.s32 {%r1, %r1, %r1, %r1}, [t, {%r1}];", KernelError, "textures"),
+        ("sust.b.1d.b32.trap [t, {%r1}], {%r1};", KernelError, "surfaces"),
         ("call.uni (r), malloc, (%rd1);", KernelError, "heap on the device"),
         ("bra NOWHERE;", KernelError, "there is no label NOWHERE"),
         ("mov.u32 %r1, nothing;", KernelError, "nothing is declared nowhere"),

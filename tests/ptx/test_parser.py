@@ -134,8 +134,8 @@ def test_a_wrong_declaration_is_an_error_with_its_place(text: str, expected: str
     assert raised.value.at is not None
 
 
-def test_textures_and_other_addresses_are_refused_with_their_line() -> None:
-    with pytest.raises(KernelError, match="no textures") as raised:
+def test_texture_references_and_other_addresses_are_refused_with_their_line() -> None:
+    with pytest.raises(KernelError, match="texture references") as raised:
         parse(".version 8.0\n.target sm_90\n.global .texref t;\n")
     assert raised.value.at is not None
     assert raised.value.at.line == 3

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, choices
-from tilewright.host import TensorMap, zeros
+from tilewright.host import TensorMap, Texture, zeros
 from tilewright.inputs import check_room, saved
 from tilewright.load.cu_tree import split
 
@@ -37,11 +37,13 @@ SHORT = {name: short for short, name in reversed(TYPES.items())}
 """The first of these words for a type, by its name."""
 MOST_RANDOM = 1 << 22  # numbers that are made of one array
 OF_MAPS = ("box", "swizzle", "steps", "strides", "oob")
+OF_TEXTURES = ("filter", "address", "channels", "normalized", "floats")
 ALLOWED = (
     "NAME:f32[1024]=random, NAME:f32[1024][1:] (from its second on), "
     "NAME:i32[8,16] (zeros), NAME:i32[3]=0,5,9, NAME=FILE.npy, NAME=7, null, NAME=OTHER (the "
     "same array), NAME=map(f16[128,64]=random, box=64x32, swizzle=3) (a tensor map; oob=nan, steps=1x2, strides=72x1 "
-    "in elements), or NAME={FIELD, FIELD} of such, where i32(7) has its type"
+    "in elements), NAME=texture(f32[64,64]=random, filter=linear, address=border, normalized=1, channels=4, floats=1), "
+    "or NAME={FIELD, FIELD} of such, where i32(7) has its type"
 )
 ALLOWED_FILLS = (
     "zeros, ones, ramp, random, uniform, ramp(9), steps(100), random(0,50), a number, numbers with commas, FILE.npy"
@@ -204,6 +206,32 @@ class MapSpec:
 
 
 @dataclass(frozen=True)
+class TextureSpec:
+    """A texture of an array, see `tilewright.Texture`."""
+
+    array: ArraySpec
+    filter: str = "point"
+    address: str = "clamp"
+    channels: int = 1
+    normalized: int = 0
+    floats: int = 0
+
+    def __str__(self) -> str:
+        words = (
+            f"{name}={word}" for name in OF_TEXTURES if (word := getattr(self, name)) != getattr(TextureSpec, name)
+        )
+        return f"texture({', '.join([f'{self.array}', *words])})"
+
+    def made(self, random: np.random.Generator) -> Texture:
+        """The texture, with an array of its own."""
+        return Texture(self.array.made(random), self.filter, self.address, channels=self.channels,
+                       normalized=bool(self.normalized), floats=bool(self.floats))  # fmt: skip
+
+
+DESCRIBED = (MapSpec, TextureSpec)
+
+
+@dataclass(frozen=True)
 class Saved:
     """The array that np.save wrote to a file."""
 
@@ -226,7 +254,7 @@ class Null(Enum):
     NULL = "null"
 
 
-Value: TypeAlias = "ArraySpec | MapSpec | Saved | Same | Null | float | tuple[ArgumentSpec, ...]"
+Value: TypeAlias = "ArraySpec | MapSpec | TextureSpec | Saved | Same | Null | float | tuple[ArgumentSpec, ...]"
 """What an argument is; a tuple is the fields of a structure."""
 
 
@@ -246,9 +274,9 @@ class ArgumentSpec:
         return self.text or (f"{self.name}{mark}{value}" if self.name else value)
 
     def made(self, random: np.random.Generator) -> Any:
-        """Its value. `Any`: an array, a number, None, a `TensorMap`, or a tuple of such."""
+        """Its value. `Any`: an array, a number, None, a `TensorMap`, a `Texture`, or a tuple of such."""
         match self.value:
-            case ArraySpec() | MapSpec() | Saved():
+            case ArraySpec() | MapSpec() | TextureSpec() | Saved():
                 return self.value.made(random)
             case tuple():
                 return tuple(spec.made(random) for spec in self.value)
@@ -265,9 +293,9 @@ class ArgumentSpec:
 
     @property
     def parts(self) -> Iterator[Value]:
-        """Its value, and those in a structure, and the arrays of tensor maps."""
+        """Its value, and those in a structure, and the arrays of tensor maps and textures."""
         yield self.value
-        if isinstance(self.value, MapSpec):
+        if isinstance(self.value, DESCRIBED):
             yield self.value.array
         for spec in self.value if isinstance(self.value, tuple) else ():
             yield from spec.parts
@@ -282,7 +310,7 @@ class ArgumentSpec:
         value = self.value
         if isinstance(value, ArraySpec):
             value = replace(value, fill=change(value.fill))
-        elif isinstance(value, MapSpec):
+        elif isinstance(value, DESCRIBED):
             value = replace(value, array=replace(value.array, fill=change(value.array.fill)))
         elif isinstance(value, tuple):
             value = tuple(spec.filled(change) for spec in value)
@@ -361,6 +389,8 @@ def _value(words: str) -> Value:
         return tuple(map(argument_spec, split(inner))) if inner else ()
     if words.startswith("map(") and words.endswith(")"):
         return _map(split(words[4:-1]))
+    if words.startswith("texture(") and words.endswith(")"):
+        return _texture(split(words[8:-1]))
     if (array := _ARRAY.fullmatch(words)) is not None:
         return _array(array)
     if words in WORDS:
@@ -405,9 +435,26 @@ def _number(text: str, *ways: Callable[[str], float]) -> float | None:
 _whole = partial(int, base=0)
 
 
+def _settings(parts: Sequence[str]) -> dict[str, str]:
+    """``box=64x32``, ``swizzle=3`` by their names."""
+    return {name.strip(): words.strip() for name, _, words in (part.partition("=") for part in parts)}
+
+
+def _texture(parts: Sequence[str]) -> TextureSpec:
+    """``f32[64,64]=random``, ``filter=linear``: an array, and how coordinates reach its texels."""
+    settings = _settings(parts[1:])
+    if other := next((name for name in settings if name not in OF_TEXTURES), None):
+        raise ArgumentError(f"a texture has no {other}", allowed=choices(other, OF_TEXTURES))
+    array = _ARRAY.fullmatch(parts[0].strip())
+    counts = {name: _number(settings[name], int) for name in OF_TEXTURES[2:] if name in settings}
+    if array is None or None in counts.values():
+        raise ArgumentError("a texture is of an array", allowed="texture(f32[64,64], filter=linear, normalized=1)")
+    return TextureSpec(_array(array), **{**settings, **counts})  # type: ignore[arg-type]  # numbers are numbers
+
+
 def _map(parts: Sequence[str]) -> MapSpec:
     """``f16[128,64]=random``, ``box=64x32``, ``swizzle=3``: an array, and the boxes of it that a kernel moves."""
-    settings = {name.strip(): words.strip() for name, _, words in (part.partition("=") for part in parts[1:])}
+    settings = _settings(parts[1:])
     if other := next((name for name in settings if name not in OF_MAPS), None):
         allowed = "box=64x32, swizzle=0 to 3, steps=1x2, strides=72x1, oob=zero or nan"
         raise ArgumentError(f"a tensor map has no {other}", allowed=allowed)

@@ -31,9 +31,11 @@ from tilewright.cli.argument_spec import (
     ZEROS,
     ArgumentSpec,
     ArraySpec,
+    Fill,
     MapSpec,
     SaidByOptions,
     Same,
+    TextureSpec,
     Value,
     argument_spec,
     numbers,
@@ -41,6 +43,7 @@ from tilewright.cli.argument_spec import (
 from tilewright.errors import ArgumentError, choices
 from tilewright.inputs import LAUNCH
 from tilewright.load import LoadedKernel, LoadedModule
+from tilewright.load.cu_textures import OBJECTS, texture_of
 from tilewright.load.declared import POINTER, TENSOR_MAP, Field, Parameter, number_name
 
 if TYPE_CHECKING:
@@ -285,11 +288,27 @@ def example(param: Parameter) -> ArgumentSpec:
         return ArgumentSpec(param.name, _SAMPLE_OF_MAP)
     if param.fields:
         return ArgumentSpec(param.name, tuple(ArgumentSpec(None, _field(field)) for field in param.fields))
+    if is_texture(param):
+        return ArgumentSpec(param.name, texture(param.name))
     if param.type and not param.is_pointer:
         kind = number_name(param.type)
         number = 0.5 if kind.startswith("float") else 7
         return ArgumentSpec(param.name, number) if kind else ArgumentSpec(param.name, Same("{...}"))
     return ArgumentSpec(param.name, _sample(param.element))
+
+
+def is_texture(param: Parameter) -> bool:
+    """Is it a texture object, or one of a surface?"""
+    return param.type.split(" ")[-1] in OBJECTS
+
+
+def texture(name: str, texts: Sequence[str] = ()) -> TextureSpec:
+    """A texture for a kernel that reads it by a name, as these texts fetch from it."""
+    fields = texture_of(name, texts)
+    extents = (*fields.extents[::-1], *[fields.channels] * (fields.channels > 1))
+    kind = SHORT[fields.texel]
+    array = ArraySpec(kind, extents, RANDOM if "f" in kind else Fill("ramp", (64,)))
+    return TextureSpec(array, fields.filter, fields.address, fields.channels, int(fields.normalized))
 
 
 def _field(field: Field) -> Value:

@@ -33,7 +33,7 @@ from tilewright.cli.argument_spec import (
     Same,
     Value,
 )
-from tilewright.cli.arguments import Request, arguments_of, example, for_number, kernel_of
+from tilewright.cli.arguments import Request, arguments_of, example, for_number, is_texture, kernel_of, texture
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, SimulationError, Span, TilewrightError, choices
 from tilewright.explain import Finding
@@ -59,7 +59,6 @@ _POINTEES = {"half": "f16", "__half": "f16", "half2": "f16", "__half2": "f16", "
              "BFloat16": "bf16", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_bfloat162": "bf16",
              "float2": "f32", "float3": "f32", "float4": "f32", "double2": "f64", "int2": "i32", "int3": "i32",
              "int4": "i32", "uint2": "u32", "uint3": "u32", "uint4": "u32"}  # fmt: skip
-_OF_TEXTURES = re.compile(r"\bcuda(?:Texture|Surface)Object_t\b")
 NULL_WORDS = ("nullptr", "NULL", "0")
 _OF_TENSOR = re.compile(r"\.\w+\(-?\d*\)$")  # ``x.size(0)``
 SMALL = Fill("ramp", source="*")  # integers that host code copies: 0, 1, ..., below the size of the smallest array
@@ -501,8 +500,8 @@ def _argument(param: Parameter, word: str, number: str | int | float, shape: Lau
         return tensor_map
     if is_tensor(param.type):
         return _tensor(param, word, shape)
-    if _OF_TEXTURES.search(param.type):
-        return 0  # what reads it is refused by name
+    if is_texture(param):
+        return texture(param.name, (shape.host.tree.text, *shape.host.around) if shape.host is not None else ())
     if isinstance(number, (int, float)) and not param.fields:  # ``Grid g(64)`` is what a constructor makes of it
         is_float = "float" in param.type or "double" in param.type
         return number if is_float else int(number)

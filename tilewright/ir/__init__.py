@@ -14,8 +14,8 @@ In the order in which to read:
                       pointer of run time may point into
     origins           the buffers from whose addresses a register is made
     verify            is a kernel well formed?
-    arguments, tensor_map
-                      what a call passes: arrays, numbers, descriptions for the copy engine
+    arguments, tensor_map, texture
+                      what a call passes: arrays, numbers, descriptions for the copy engine and the texture unit
     flow, structure   a kernel as a graph of blocks, and back
 """
 

@@ -13,6 +13,7 @@ In the order in which to read:
     mma                 products of matrices in registers, and by CuTe's names: atoms
     scalar              instructions of one thread on registers, with its loads and stores: a room of its own
     atomics             atomic accesses, with an order and a scope
+    texture             texels, by coordinates that need not be inside
     sync, warp          threads that meet, order and tell each other, also in a cluster; mbarrier: phases
     cp_async, tma       asynchronous copies; boxes: which bytes a map of an array moves
     tcgen05             tensor memory; descriptors: how it finds matrices in shared memory, and which product is meant

@@ -1682,6 +1682,17 @@ class _ptx_tensormap:
         'shared'. constant: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12.
         """
 
+class _ptx_tex:
+    def __call__(self, dim: Value, type: Value, coord: Value, tex: Value, r: Value, *coords: Value) -> Any:
+        """The four channels of the texel of ``tex`` at the coordinates, or of the mean of those around. dim: '1d',
+        '2d', '3d', 'a1d', 'a2d'. type: 'f32', 'u32', 's32'. coord: 'f32', 's32'.
+        """
+    @staticmethod
+    def level(dim: Value, type: Value, coord: Value, tex: Value, lod: Value, r: Value, *coords: Value) -> Any:
+        """The same at a level of detail: there is one. dim: '1d', '2d', '3d', 'a1d', 'a2d'. type: 'f32', 'u32',
+        's32'. coord: 'f32', 's32'.
+        """
+
 class _ptx_vote:
     @staticmethod
     def sync(a: Value, mask: Value, mode: Value) -> Any:
@@ -2233,6 +2244,7 @@ class _ptx:
         """Whether a is a number of this kind; zeros are normal. type: 'f32', 'f64'. test: 'finite', 'infinite',
         'number', 'notanumber', 'normal', 'subnormal'.
         """
+    tex: _ptx_tex
     @staticmethod
     def vabsdiff(
         a: Value,

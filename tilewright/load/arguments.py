@@ -189,9 +189,9 @@ def given(
         fields = by_name[param.name].fields if param.extents else ()
         if is_structure(value, fields) and (param.extents or _may_be_pointer(param, address_bits)):
             value, pointers[param.name] = _opened(value, param, by_name[param.name], arrays, address_bits)
-        if isinstance(value, host.TensorMap) and not param.extents and _may_be_pointer(param, address_bits):
+        if isinstance(value, host.DESCRIBED) and not param.extents and _may_be_pointer(param, address_bits):
             arrays[f"{name}.array"], pointers[param.name] = value.array, [(0, f"{name}.array")]
-            value = np.frombuffer(bytearray(value.fields.at(0).encode()), np.uint8)  # the map lies in global memory
+            value = np.frombuffer(bytearray(value.fields.at(0).encode()), np.uint8)  # which lies in global memory
         if isinstance(value, np.ndarray) and value.dtype.names:
             value = _records(value, name, by_name[param.name]) if not param.extents else value
         if isinstance(value, host.TensorMap):

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 DEPTH = 4  # of macros, and of templates of functions, that call each other
 MOST = 4  # instances of a function that are followed
-_FUNCTION, _TEMPLATE = "function_definition", "template_declaration"
+_TEMPLATE = "template_declaration"
+_CLASSES = ("struct_specifier", "class_specifier")
+_SMALL = 2  # beyond the least of a range of numbers: an instance of it that is none of its ends
 _SCALARS = {"Double": "double", "Float": "float", "Half": "at::Half", "BFloat16": "at::BFloat16", "Int": "int",
             "Long": "int64_t", "Short": "int16_t", "Byte": "uint8_t", "Char": "int8_t", "Bool": "bool"}  # fmt: skip
 _OF_TORCH = (  # its macros, by a word in their names: what they declare
@@ -78,19 +80,58 @@ def _with(
     """Host code at a node with what macros around it declare."""
     texts = tuple(dict.fromkeys((tree.text, *around)))
     plain = Host(tree, node, around, sizes, chosen)
-    template, head = plain.function and plain.function.parent, None
-    if plain.function is not None and template is not None and template.type == _TEMPLATE and depth:
-        head = next(below(plain.function, "function_declarator"), None)
-    listed = template.child_by_field_name("parameters") if template is not None and head is not None else None
+    template = _template_around(plain.function) if plain.function is not None and depth else None
+    head = next(below(template, "function_declarator", *_CLASSES), None) if template is not None else None
+    listed = template.child_by_field_name("parameters") if template is not None else None
     if head is None or listed is None:
         return [plain.with_aliases()]
     words = [tree.of(word).partition("=") for word in listed.named_children]
     names = [template_name(word) for word, _, _ in words]
     standard = {name: value.strip() for name, (_, equals, value) in zip(names, words, strict=True) if equals}
-    function = _Function(bare(tree.of(head).partition("(")[0]), tuple(names), kinds_of(head, tree))
-    instances = dict.fromkeys(islice(_said(function, texts, sizes, depth - 1), MOST))
+    if head.type in _CLASSES:
+        called = head.child_by_field_name("name")
+        function = _Function(tree.of(called) if called is not None else "", tuple(names), ())
+    else:
+        function = _Function(bare(tree.of(head).partition("(")[0]), tuple(names), kinds_of(head, tree))
+    every = [*islice(_said(function, texts, sizes, depth - 1), MOST)] if function.name else []
+    if head.type in _CLASSES and not every:
+        is_type = [word.split()[0] in ("typename", "class") for word, _, _ in words]
+        every = [*islice(_handed(function.name, is_type, texts, sizes, depth - 1), MOST)]
+    instances = dict.fromkeys(every)
     bound = [{**chosen, **standard, **dict(zip(names, args, strict=False))} for args in instances]
     return [replace(plain, bound=names).with_aliases() for names in bound or [chosen]]
+
+
+def _template_around(function: Node) -> Node | None:
+    """The template that a function is, or that of the class that it is a member of."""
+    node = function.parent
+    if node is not None and node.type == "field_declaration_list":
+        node = node.parent and node.parent.parent
+    return node if node is not None and node.type == _TEMPLATE else None
+
+
+def _handed(
+    name: str, is_type: Sequence[bool], texts: tuple[str, ...], sizes: Mapping[str, Number], depth: int
+) -> Iterator[tuple[str, ...]]:
+    """The arguments of a class template that is handed on by its name, ``dispatch<Kernel, float, 1, 8>(n)``: types, and
+    numbers or the least and the most of each.
+    """
+    for text in (text for text in texts if name in text):
+        tree, around = tree_of(text), tuple(word for word in texts if word != text)
+        for listed in below(tree.root, "template_argument_list"):
+            parts = [tree.of(part) for part in listed.named_children]
+            if name not in parts:
+                continue
+            for host in host_of(tree, listed, around, sizes, depth):
+                said = [argument(part, host) for part in parts[parts.index(name) + 1 :]]
+                numbers = [int(number) for part in said if (number := host.number(part)) is not None]
+                kinds = [part for part in said if host.number(part) is None]
+                count = len(is_type) - sum(is_type)
+                if count and len(numbers) == 2 * count:
+                    numbers = [min(least + _SMALL, most) for least, most in zip(*[iter(numbers)] * 2, strict=True)]
+                if len(numbers) >= count and len(kinds) >= sum(is_type):
+                    rest = iter(kinds), iter(map(str, numbers))
+                    yield tuple(next(rest[not is_kind]) for is_kind in is_type)
 
 
 def argument(part: str, host: Host) -> str:
@@ -169,7 +210,7 @@ def _open_names(host: Host) -> set[str]:
 
 def _listed(name: str, tree: Tree) -> Iterator[tuple[Node, list[str]]]:
     """Where a template is named with its arguments."""
-    for node in below(tree.root, "template_function"):
+    for node in below(tree.root, "template_function", "template_type"):
         called, listed = node.child_by_field_name("name"), node.child_by_field_name("arguments")
         if called is not None and listed is not None and bare(tree.of(called)) == name:
             yield node, [tree.of(word) for word in listed.named_children]

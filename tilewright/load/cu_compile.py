@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ from tilewright.load.cu_headers import (
 from tilewright.load.cu_host import chosen
 from tilewright.load.cu_launches import launched_instances
 from tilewright.load.cu_needed import Declaration, Needs
+from tilewright.load.cu_textures import texture_options
 from tilewright.load.cu_tree import (
     Chunk,
     Macros,
@@ -127,7 +128,7 @@ def compile_cu(
     others |= {name: f'#include "{first[path]}"\n' for name, path in own.items() if first[path] != name}
     beside = {name: path.read_text(encoding="utf-8", errors="replace") for path, name in first.items()}
     sources = [_Source("", file, text), *(_Source(name, str(own[name]), mended(name, beside[name])) for name in beside)]
-    words += lighter([each.text for each in sources])
+    words += chain(*(choose([each.text for each in sources]) for choose in (lighter, texture_options)))
     seconds = OF_CUTLASS if any(name.startswith(CUTLASS) for name in (*own, *others)) else SECONDS
     request = {"file": file, "options": words, "seconds": seconds, "bytes": BYTES, "process": process.__file__}
     texts = chosen([each.text for each in sources], defines)

@@ -33,6 +33,7 @@ from tilewright.load.cu_tree import (
     below,
     defined,
     explicit_instances,
+    kernels,
     parameters,
     split,
     template_names,
@@ -240,8 +241,7 @@ def launched(
     """The launches of a kernel, or of all, in order; those in a template for each instance of that. kernel: as it is
     written, or its bare name. given: what names of host code are. around: texts of its headers.
     """
-    every = _shapes(text, tuple(given.items()), tuple(around))
-    shapes = [shape for shape in every if kernel is None or bare(kernel) == bare(shape.kernel)]
+    shapes = [*_shapes(text, tuple(given.items()), tuple(around), bare(kernel or ""))]
     shapes = [shape for shape in shapes if shape.kernel == kernel] or shapes
     return [shape for shape in shapes if not shape.unless] or shapes
 
@@ -254,10 +254,14 @@ def unreached(text: str, numbers: Mapping[str, Number], around: Sequence[str]) -
 
 
 @lru_cache(maxsize=256)
-def _shapes(text: str, numbers: tuple[tuple[str, Number], ...], around: tuple[str, ...]) -> tuple[LaunchShape, ...]:
-    """All launches of a text."""
+def _shapes(
+    text: str, numbers: tuple[tuple[str, Number], ...], around: tuple[str, ...], kernel: str = ""
+) -> tuple[LaunchShape, ...]:
+    """All launches of a text, or those of a kernel, by its bare name."""
     shapes = list[LaunchShape]()
-    for placed in _placed(text, around, dict(numbers)):
+    for placed in _placed(text, around, dict(numbers), kernel):
+        if kernel and bare(placed.name) != kernel:
+            continue
         shape = _in_numbers(placed)
         shapes += [shape] if shape not in shapes else []
     return tuple(shapes)
@@ -281,10 +285,20 @@ class _Placed(NamedTuple):
         return _named(self.launch.kernel, self.arguments, self.outer)
 
 
-def _placed(text: str, around: Sequence[str], given: Mapping[str, Number]) -> Iterator[_Placed]:
+def _placed(text: str, around: Sequence[str], given: Mapping[str, Number], kernel: str = "") -> Iterator[_Placed]:
+    """The launches where they stand. kernel: the only one that is wanted, whose launches may call it otherwise."""
+    others = _kernels_of((text, *around)) - {kernel} if kernel else frozenset[str]()
     for tree, node, launch in _launches(text, around):
+        if bare(launch.kernel) in others:
+            continue
         for host in map(assumed, host_of(tree, node, tuple(around), given)):
             yield from [*_handed_on(launch, host)] or [_Placed(launch, host, host)]
+
+
+@lru_cache(maxsize=8)
+def _kernels_of(texts: tuple[str, ...]) -> frozenset[str]:
+    """The names of the kernels that texts define."""
+    return frozenset(bare(name) for text in texts for name in kernels(text))
 
 
 def _handed_on(launch: HostLaunch, host: Host) -> Iterator[_Placed]:

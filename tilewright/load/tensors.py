@@ -20,7 +20,7 @@ def as_fields(value: Any, size: int, name: str) -> Any:
     """An array as the fields of the accessor, or of the TensorInfo, that a structure of ``size`` bytes is; what is none
     of both stays as it is.
     """
-    if isinstance(value, host.TensorMap) or not host.is_array(value, f"argument {name}"):
+    if isinstance(value, host.DESCRIBED) or not host.is_array(value, f"argument {name}"):
         return value
     info = host.array_info(value)
     rank = len(info.shape)

@@ -1,7 +1,7 @@
 """From a PTX entry to a lowered kernel: its blocks as statements, its variables as buffers, its registers as scalars;
 and which accesses must stay in one variable.
 
-Functions are inlined; those that call themselves have a stack. Features that the simulator lacks (textures, launches
+Functions are inlined; those that call themselves have a stack. Features that the simulator lacks (surfaces, launches
 from the device, a heap) are refused here, before anything runs.
 """
 
@@ -27,7 +27,8 @@ from tilewright.ptx.values import read
 from tilewright.ptx.wmma import place_fragments
 
 UNSUPPORTED = {
-    **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), "textures and surfaces"),
+    **dict.fromkeys(("tld4", "txq", "istypep"), "queries of textures"),
+    **dict.fromkeys(("suld", "sust", "sured", "suq"), "surfaces"),
     "multimem": "memory that several GPUs have in common",
 }
 """Why an opcode is not supported, or not with a modifier."""

@@ -96,8 +96,8 @@ def _qualifiers(scan: Scanner) -> tuple[int, int, str, tuple[str, ...]]:
             attributes.append(_attribute(scan))
         elif word[1:] in OPAQUE:
             raise KernelError(
-                f"{word} is not supported: the simulator has no textures",
-                given=word, allowed="arrays in global memory", at=scan.text.span(scan.text.skipped(scan.position)),
+                f"{word} is not supported: texture references are none of sm_70 and later",
+                given=word, allowed="texture objects", at=scan.text.span(scan.text.skipped(scan.position)),
             )  # fmt: skip
         else:
             attributes.append(scan.next())
