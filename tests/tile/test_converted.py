@@ -154,3 +154,23 @@ def test_a_cast_that_cannot_saturate_is_refused(kind: str, target: str, why: str
 
     with pytest.raises(DispatchError, match=why):
         tw.compile(refused, target=target)
+
+
+@pytest.mark.parametrize(("target", "wanted"), [("sm_75", 0), ("sm_90a", 1)])
+@pytest.mark.parametrize(("kind", "word"), [("float16", "f16x2"), ("bfloat16", "bf16x2")])
+def test_two_floats_are_narrowed_by_one_instruction_where_the_target_has_it(kind, word, target, wanted) -> None:
+    @T.prim_func
+    def narrowed(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), kind)):
+        T.cta_id([1])
+        T.thread_id([32])
+        Tx.cta.cast(B, A)
+
+    made, bits = tw.compile(narrowed, target=target), np.random.default_rng(0).integers(0, 1 << 32, 256, np.uint32)
+    a, b = bits.view(np.float32), np.zeros(256, dtype(kind).numpy)
+    made.simulate(a, b, check="all")
+
+    assert made.source().count(f"cvt.rn.{word}.f32") == wanted
+    with np.errstate(over="ignore", invalid="ignore"):
+        one_by_one = a.astype(b.dtype)
+    assert np.array_equal(np.isnan(b), np.isnan(one_by_one))
+    assert np.array_equal(b[~np.isnan(b)], one_by_one[~np.isnan(b)])

@@ -304,9 +304,17 @@ def elementwise(node: ir.Unary | ir.Binary | ir.Cast, scope: Scope) -> Cpp:
     if name not in unit.helpers:
         for vector in (source, kind):
             unit.vector(vector)
-        row = row_of(node.op, kind, unit.arch) if isinstance(node, ir.Binary) else None
-        if row is not None:
-            _packed(name, row.text, kind, unit)
+        row = (
+            None
+            if isinstance(node, ir.Unary)
+            else row_of(node.op if isinstance(node, ir.Binary) else source, kind, unit.arch)
+        )
+        if row is not None and isinstance(node, ir.Cast):
+            _packed(name, row.text, kind, unit, f"{source} a", '"f"(a.x[1]), "f"(a.x[0])')
+        elif row is not None:
+            letter, register = ("l", "unsigned long long") if kind.bits == 64 else ("r", "unsigned int")
+            inputs = ", ".join(f'"{letter}"(__builtin_bit_cast({register}, {side}))' for side in "ab")
+            _packed(name, row.text, kind, unit, f"{kind} a, {kind} b", inputs)
         else:
             params = ", ".join(f"{source} {letter}" for letter in "ab"[: len(operands)])
             _loop(name, params, _on_elements(node, scope).text, kind, unit)
@@ -339,15 +347,14 @@ def _loop(name: str, params: str, value: str, kind: DType, unit: TranslationUnit
     unit.function(name, f"{kind} ({params})", *lines, "return d;")
 
 
-def _packed(name: str, text: str, kind: DType, unit: TranslationUnit) -> None:
-    """Define an operator as one instruction for both halves of a register."""
+def _packed(name: str, text: str, kind: DType, unit: TranslationUnit, params: str, inputs: str) -> None:
+    """Define an operator or a conversion as one instruction for both halves of a register."""
     register, letter = ("unsigned long long", "l") if kind.bits == 64 else ("unsigned int", "r")
-    operands = ", ".join(f'"{letter}"(__builtin_bit_cast({register}, {side}))' for side in "ab")
     unit.function(
         name,
-        f"{kind} ({kind} a, {kind} b)",
+        f"{kind} ({params})",
         f"{register} d;",
-        *assembly("asm", text, f'"={letter}"(d)', operands),
+        *assembly("asm", text, f'"={letter}"(d)', inputs),
         f"return __builtin_bit_cast({kind}, d);",
     )
 

@@ -171,6 +171,8 @@ OPCODES: Mapping[tuple[str, str], str] = {
     ("float32", "tf32"): "cvt.rna.tf32.f32",
     **{("float32", name): f"cvt.rn.satfinite.{word}.f32" for name, word in _NARROW.items()},
     **{(name, "float16x2"): f"cvt.rn.f16x2.{word}" for name, word in _NARROW.items()},
+    ("float32x2", "float16x2"): "cvt.rn.f16x2.f32",
+    ("float32x2", "bfloat16x2"): "cvt.rn.bf16x2.f32",
     **{(f"float{bits}", name): f"cvt.rzi.{word}.f{bits}" for bits in (32, 64) for name, word in _INTEGERS.items()},
 }
 """The instruction that an operator on a dtype is, or a cast from one dtype to another. Narrow floats go in pairs, the

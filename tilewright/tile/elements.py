@@ -93,6 +93,10 @@ class Computation:
         """Has the target an instruction that computes two elements, with the bits of one at a time? It rounds each
         result once, as float32 rounded to the dtype does.
         """
+        if self.formula.text == "src":
+            if any(side.dtype != self.kind for name, side in call.sides.items() if name != "dst"):
+                return False
+            return row_of(str(self.kind.with_lanes(2)), str(self.dst.with_lanes(2)), call.arch) is not None
         op = PACKED.get(self.formula.by(self.keywords), "")
         fused = self.fuses and isa.opcode("fma.rn.f32x2").form.arch.admits(call.arch)
         numbers = (getattr(value, "value", None) for value in call.scalars.values())

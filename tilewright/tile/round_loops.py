@@ -273,7 +273,7 @@ class Writer:
         halves = [self._elements(turn, plus(e, half)) for half in (0, 1)]
         kind = self.call.dtype.with_lanes(2)
         sources: dict[str, ir.Expr] = {
-            name: ir.Vector((first, halves[1][name]), kind) for name, first in halves[0].items()
+            name: ir.Vector((first, halves[1][name]), first.dtype.with_lanes(2)) for name, first in halves[0].items()
         }
         sources |= {name: ir.cast(ir.cast(value, self.call.dtype), kind) for name, value in self.call.scalars.items()}
         return self.out.let("pair", self.computing.of_pairs(sources))
