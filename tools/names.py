@@ -4,51 +4,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator
-from types import ModuleType
 
 from tilewright.dtypes import NAMES
 from tilewright.ir import ELEMENT, SPECIALS
 from tilewright.isa import INSTRUCTIONS
-from tilewright.lang import (
-    builder,
-    forms,
-    functions,
-    instructions,
-    loops,
-    memory,
-    meta,
-    pools,
-    ranks,
-    roles,
-    scopes,
-    settings,
-    statements,
-    tensor_maps,
-    tile_functions,
-    values,
-)
 from tilewright.lang.builder import ALIASES
 from tilewright.lang.instructions import FORMS
+from tilewright.lang.public import EXPORTED
 from tools.size import ROOT
 
 __all__ = ["NAMES_PAGE", "names_page"]
 
 NAMES_PAGE = ROOT / "docs" / "names.md"
-GROUPS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
-    ("Functions that are kernels", (functions,)),
-    ("Where a thread stands", (scopes,)),
-    ("Memory", (memory, instructions)),
-    ("Loops and branches", (loops, statements)),
-    ("Values", (values,)),
-    ("Tiles", (tile_functions,)),
-    ("Types", (builder,)),
-    ("Facts and settings", (settings, meta)),
-    ("Shared and tensor memory, dealt out", (pools,)),
-    ("Barriers, pipelines, roles of warps", (roles,)),
-    ("Tensor maps", (tensor_maps,)),
-    ("Several GPUs", (ranks,)),
-    ("Names of kernels written elsewhere", (forms,)),
-)
+HEADINGS = (
+    "Functions that are kernels", "Where a thread stands", "Memory", "Loops and branches", "Values", "Tiles", "Types",
+    "Facts and settings", "Shared and tensor memory, dealt out", "Barriers, pipelines, roles of warps", "Tensor maps",
+    "Several GPUs", "Names of kernels written elsewhere",
+)  # fmt: skip
 FUNCTIONS = {name: value for name, value in FORMS.items() if "." not in name and name not in INSTRUCTIONS}
 """Functions of tiles and numbers that are several instructions, such as ``T.relu``."""
 _HEAD = """\
@@ -65,14 +37,13 @@ def names_page() -> str:
     """The whole page."""
     lines = [_HEAD]
     told: set[str] = set()
-    for title, parts in GROUPS:
-        lines += [f"## {title}", "", "| name | is |", "| --- | --- |"]
-        for part in parts:
-            own = {**part.EXPORTS, **(FUNCTIONS if part is tile_functions else {})}
-            new = {name: value for name, value in own.items() if name not in told}
-            told |= new.keys()
-            lines += [_row(name, value) for name, value in new.items()]
-        lines += [*(_dtypes() if builder in parts else ()), ""]
+    for heading in HEADINGS:
+        lines += [f"## {heading}", "", "| name | is |", "| --- | --- |"]
+        names = {**EXPORTED[heading], **(FUNCTIONS if heading == "Tiles" else {})}
+        new = {name: value for name, value in names.items() if name not in told}
+        told |= new.keys()
+        lines += [_row(name, value) for name, value in new.items()]
+        lines += [*(_dtypes() if heading == "Types" else ()), ""]
     return "\n".join([*lines, *_specials()])
 
 

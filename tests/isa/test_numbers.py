@@ -15,8 +15,8 @@ from tilewright.cuda.nvrtc import assemble
 from tilewright.dtypes import dtype
 from tilewright.errors import ToolError
 from tilewright.isa import CONSTRAINTS
-from tilewright.isa.arith import OPCODES, NumberRow, _to_float, float_to_int, opcode_row
-from tilewright.isa.scalar.converting import from_integer, narrowed
+from tilewright.isa.arith import OPCODES, NumberRow, _to_float, float_to_int, narrowed, opcode_row
+from tilewright.isa.scalar.converting import from_integer
 
 ROWS = {f"{key}": opcode_row(*key) for key in OPCODES}
 REGISTERS = {

@@ -38,22 +38,18 @@ class Memory(Protocol):
 
     def rows(self, address: Lanes, nbytes: int) -> NDArray[np.uint8]:
         """The ``nbytes`` from each address on: (..., n) addresses give (..., n, nbytes) bytes, contiguous."""
-        ...
 
     def store_rows(self, address: Lanes, data: NDArray[np.uint8]) -> None:
         """Write (..., n, nbytes) bytes at (..., n) addresses; of two lanes with one address, the later wins."""
-        ...
 
     def atomic(self, address: Lanes, combine: Callable[..., Lanes], *values: Lanes) -> Lanes:
         """Each active lane in turn, lane 0 first: reads its place, writes ``combine(old, *values)``; returns the olds.
 
         Places have the dtype of the values. ``combine`` works on arrays: lanes with different addresses may go at once.
         """
-        ...
 
     def replicas(self, address: Lanes) -> Sequence[Lanes]:
         """For each GPU the addresses of its places that multicast addresses name."""
-        ...
 
 
 class Tensor(Protocol):
@@ -66,19 +62,15 @@ class Tensor(Protocol):
         touch. True in warps that have got their columns; the others ask again. Raises SimulationError where asking is
         an error.
         """
-        ...
 
     def allocate(self, columns: Lanes, requested: Lanes, pair: bool) -> Lanes:
         """The address of the first of the columns that were reserved, one value per warp, (..., 32)."""
-        ...
 
     def free(self, address: Lanes, columns: Lanes, pair: bool) -> None:
         """Give back what `allocate` gave. Raises SimulationError where it did not."""
-        ...
 
     def relinquish(self, pair: bool) -> None:
         """From now on `allocate` is an error in this CTA."""
-        ...
 
 
 class Unit(Protocol):
@@ -90,43 +82,35 @@ class Unit(Protocol):
     @property
     def rank(self) -> NDArray[np.int64]:
         """(n,): the place of each issuer's CTA in its cluster."""
-        ...
 
     @property
     def warp(self) -> NDArray[np.int64]:
         """(n,): the number of each issuer's warp, the first of a warpgroup, in its CTA."""
-        ...
 
     @property
     def cluster_ctas(self) -> int:
         """CTAs of a cluster."""
-        ...
 
     def read(self, address: NDArray[Any], nbytes: int) -> NDArray[np.uint8]:
         """(n, nbytes): what global memory has from each issuer's generic address on, as the instruction is issued."""
-        ...
 
     def kept(self, buffer: str) -> NDArray[np.uint64]:
         """(CTAs of all clusters,): what each CTA's unit keeps in a buffer of its own, 0 for nothing, to be changed in
         place; `cta` has each issuer's.
         """
-        ...
 
     @property
     def cta(self) -> NDArray[np.int64]:
         """(n,): the CTA of each issuer among them."""
-        ...
 
     def take_clusters(self) -> NDArray[np.uint32]:
         """(n, 4): for each issuer whether it gets a cluster that has not begun, and the numbers of its first CTA."""
-        ...
 
     def fault(self, what: str, issuers: NDArray[np.bool_], *, address: int | None = None) -> NoReturn:
         """Stop the kernel because of what the issuers in ``issuers`` issued; raises SimulationError.
 
         address: that it is about, in shared memory or generic.
         """
-        ...
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -157,69 +141,54 @@ class Machine(Protocol):
     @property
     def shared(self) -> Memory:
         """The shared memory of each warp's CTA; addresses are offsets in its window."""
-        ...
 
     @property
     def memory(self) -> Memory:
         """Everything in one address space: generic addresses."""
-        ...
 
     @property
     def tmem(self) -> Tensor:
         """The tensor memory of each warp's CTA."""
-        ...
 
     @property
     def active(self) -> NDArray[np.bool_]:
         """(..., 32): the lanes that execute the instruction."""
-        ...
 
     @property
     def warp(self) -> Lanes:
         """(..., 1): the number of each warp in its CTA."""
-        ...
 
     def to_shared(self, address: Lanes) -> Lanes:
         """Generic addresses of shared memory as offsets in the CTA's window."""
-        ...
 
     def with_rank(self, address: Lanes) -> Lanes:
         """A shared address as a kernel sees it: in a cluster its upper bits say whose shared memory that is."""
-        ...
 
     def on_rank(self, address: Lanes, rank: Lanes) -> Lanes:
         """A shared address of the cluster's window: the same offset in the CTA of that rank."""
-        ...
 
     def rank_of(self, address: Lanes) -> Lanes:
         """The rank of the CTA that a shared address of the cluster's window leads into."""
-        ...
 
     def clock(self) -> int:
         """A count that never falls while a kernel runs."""
-        ...
 
     def write_text(self, count: int, line: Callable[[int], str]) -> None:
         """Output of ``printf``: ``count`` strings, one per active lane in lane order, each made where it is wanted."""
-        ...
 
     def depends(self, word: str) -> None:
         """Threads wait for the grids that theirs depends on ("wait"), or let dependent ones begin ("launch")."""
-        ...
 
     def done_by_warpgroup(self, value: Lanes) -> None:
         """Each warp does what all four of its warpgroup have to do, as often and with the same values, perhaps in other
         places: that is judged when the CTA has ended.
         """
-        ...
 
     def line(self) -> str:
         """The line of the author's text; empty where nobody knows it."""
-        ...
 
     def fault(self, what: str, lanes: NDArray[np.bool_], *, hint: str | None = None) -> None:
         """Stop the kernel because of what ``lanes`` did; raises SimulationError with the kernel's line."""
-        ...
 
 
 def first_of(values: Lanes) -> Lanes:

@@ -32,6 +32,7 @@ from tilewright.isa.forms import (
 from tilewright.isa.machine import Addresses, Lanes, Machine, Memory, Unit, access_of_unit, in_ctas
 from tilewright.isa.mbarrier import completed
 from tilewright.isa.places import constant, sem_of
+from tilewright.isa.scalar.rows import flag
 from tilewright.isa.table import BY_MASK, WHOLE_WARP, instruction, single
 
 GUIDE = 'CUDA C++ Programming Guide, "Synchronization Functions"'
@@ -83,44 +84,34 @@ single(
     doc="The four warps of a warpgroup meet at named barrier ``id``.",
     effects=(Sync("warpgroup", barrier="id"),),
 )
-single(
-    "ptx.bar.sync",
-    Ptx("bar.sync"),
-    since("sm_75"),
-    BAR,
-    operands=(counts("id"), counts("n")),
-    doc="``n`` threads, a multiple of 32, meet at named barrier ``id`` (0..15) and wait.",
-    effects=(Sync("named", barrier="id", threads="n"),),
+
+
+def _named_row(name: str, text: str, doc: str, *flags: str) -> None:
+    """The row of a named barrier, to which ``n`` threads come. flags: modifiers that a call may set."""
+    single(
+        f"ptx.{name}",
+        Ptx(text, {word: flag(word) for word in flags}),
+        since("sm_75"),
+        BAR,
+        keywords=dict.fromkeys(flags, False),
+        operands=(counts("id"), counts("n")),
+        doc=doc,
+        effects=(Sync("named", arrive_only=name.endswith("arrive"), barrier="id", threads="n"),),
+    )
+
+
+_MEET = "``n`` threads, a multiple of 32, meet at named barrier ``id``"
+_COUNT = "Counts towards the ``n`` threads of named barrier ``id`` without waiting"
+_named_row("bar.sync", "bar.sync", f"{_MEET} (0..15) and wait.")
+_named_row(
+    "barrier.sync",
+    "barrier{cta}.sync{aligned}",
+    f"{_MEET} and wait; unless ``aligned``, lanes apart.",
+    "cta",
+    "aligned",
 )
-single(
-    "ptx.barrier.sync",
-    Ptx("barrier{cta}.sync{aligned}", {"cta": {False: "", True: ".cta"}, "aligned": {False: "", True: ".aligned"}}),
-    since("sm_75"),
-    BAR,
-    keywords={"cta": False, "aligned": False},
-    operands=(counts("id"), counts("n")),
-    doc="``n`` threads, a multiple of 32, meet at named barrier ``id`` and wait; unless ``aligned``, lanes apart.",
-    effects=(Sync("named", barrier="id", threads="n"),),
-)
-single(
-    "ptx.bar.arrive",
-    Ptx("bar.arrive"),
-    since("sm_75"),
-    BAR,
-    operands=(counts("id"), counts("n")),
-    doc="Counts towards the ``n`` threads of named barrier ``id`` without waiting for the others.",
-    effects=(Sync("named", arrive_only=True, barrier="id", threads="n"),),
-)
-single(
-    "ptx.barrier.arrive",
-    Ptx("barrier.arrive{aligned}", {"aligned": {False: "", True: ".aligned"}}),
-    since("sm_75"),
-    BAR,
-    keywords={"aligned": False},
-    operands=(counts("id"), counts("n")),
-    doc="Counts towards the ``n`` threads of named barrier ``id`` without waiting; unless ``aligned``, lanes apart.",
-    effects=(Sync("named", arrive_only=True, barrier="id", threads="n"),),
-)
+_named_row("bar.arrive", "bar.arrive", f"{_COUNT} for the others.")
+_named_row("barrier.arrive", "barrier.arrive{aligned}", f"{_COUNT}; unless ``aligned``, lanes apart.", "aligned")
 single(
     "cuda.cluster_sync",
     Ptx("barrier.cluster.arrive.release.aligned"),
@@ -244,36 +235,30 @@ single(
     doc="Orders accesses of one place by two of its virtual addresses.",
     effects=(ProxyFence("alias"),),
 )
-instruction(
-    "ptx.fence.proxy_tensormap.release",
-    params=("scope",),
-    doc="Whoever has changed a tensor map hands it on: to the acquiring fence of its reader, by a flag or a barrier.",
-    forms=tuple(
-        Form(
-            Ptx("fence.proxy.tensormap::generic.release{scope}", {"scope": {reach: f".{reach}"}}),
-            since("sm_90"),
-            FENCE,
-            effects=(ProxyFence("tensormap", side="release", scope=reach),),
-        )
-        for reach in REACH
+for _side, _at, _doc in (
+    (
+        "release",
+        "",
+        "Whoever has changed a tensor map hands it on: to the acquiring fence of its reader, by a flag or a barrier.",
     ),
-)
-instruction(
-    "ptx.fence.proxy_tensormap.acquire",
-    params=("ptr", "scope"),
-    operands=(reads("ptr", "generic"),),
-    pattern="[{ptr}], 128",
-    doc="The asynchronous units see the 128 bytes of a tensor map at ``ptr`` as they were handed on.",
-    forms=tuple(
-        Form(
-            Ptx("fence.proxy.tensormap::generic.acquire{scope}", {"scope": {reach: f".{reach}"}}),
-            since("sm_90"),
-            FENCE,
-            effects=(ProxyFence("tensormap", side="acquire", scope=reach, at="ptr"),),
-        )
-        for reach in REACH
-    ),
-)
+    ("acquire", "ptr", "The asynchronous units see the 128 bytes of a tensor map at ``ptr`` as they were handed on."),
+):
+    instruction(
+        f"ptx.fence.proxy_tensormap.{_side}",
+        params=(*(_at,) * bool(_at), "scope"),
+        operands=(reads("ptr", "generic"),) if _at else (),
+        pattern="[{ptr}], 128" if _at else "",
+        doc=_doc,
+        forms=tuple(
+            Form(
+                Ptx(f"fence.proxy.tensormap::generic.{_side}{{scope}}", {"scope": {reach: f".{reach}"}}),
+                since("sm_90"),
+                FENCE,
+                effects=(ProxyFence("tensormap", side=_side, scope=reach, at=_at),),
+            )
+            for reach in REACH
+        ),
+    )
 single(
     "ptx.fence.mbarrier_init",
     Ptx("fence.mbarrier_init.release.cluster"),
@@ -455,43 +440,35 @@ instruction(
     doc="A thread asks for a cluster that has not begun; the answer comes to 16 bytes at ``addr``, counted by ``bar``.",
     forms=tuple(_requests()),
 )
-instruction(
+single(
     f"{FAMILY}.query_cancel.is_canceled",
+    Ptx(
+        "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128",
+        pattern=QUERY.format("{mnemonic} p, answer; selp.b32 {result}, 1, 0, p;"),
+    ),
+    since("sm_100"),
+    SOURCE.format("query_cancel"),
+    Meaning(is_canceled, on="shared"),
     operands=(reads("addr", "shared"),),
     doc="True where a cluster was taken, by the answer at ``addr``.",
-    forms=(
-        Form(
-            Ptx(
-                "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128",
-                pattern=QUERY.format("{mnemonic} p, answer; selp.b32 {result}, 1, 0, p;"),
-            ),
-            since("sm_100"),
-            SOURCE.format("query_cancel"),
-            Meaning(is_canceled, on="shared"),
-            effects=(ANSWER,),
-            result=BOOL,
-        ),
-    ),
+    effects=(ANSWER,),
+    result=BOOL,
 )
-instruction(
+single(
     f"{FAMILY}.query_cancel.get_first_ctaid",
+    Ptx(
+        "clusterlaunchcontrol.query_cancel.get_first_ctaid{dim}.b32.b128",
+        {"dim": {dim: f"::{dim}" for dim in "xyz"}},
+        pattern=QUERY.format("{mnemonic} {result}, answer;"),
+    ),
+    since("sm_100"),
+    SOURCE.format("query_cancel"),
+    Meaning(first_cta, on="shared", passes=("dim",)),
     keywords={"dim": "x"},
     operands=(reads("addr", "shared"),),
     doc="The number of the first CTA of the cluster that was taken, along x, y or z; undefined where none was.",
-    forms=(
-        Form(
-            Ptx(
-                "clusterlaunchcontrol.query_cancel.get_first_ctaid{dim}.b32.b128",
-                {"dim": {dim: f"::{dim}" for dim in "xyz"}},
-                pattern=QUERY.format("{mnemonic} {result}, answer;"),
-            ),
-            since("sm_100"),
-            SOURCE.format("query_cancel"),
-            Meaning(first_cta, on="shared", passes=("dim",)),
-            effects=(ANSWER,),
-            result=dtype("uint32"),
-        ),
-    ),
+    effects=(ANSWER,),
+    result=dtype("uint32"),
 )
 
 # How warps and grids share the machine: registers that are reallocated, grids that begin before others end.

@@ -23,6 +23,7 @@ from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.tensor_map import MapOf
 from tilewright.ir.walk import with_symbols_named
 from tilewright.lang.moments import Moments, OpenBlock, inside
+from tilewright.lang.public import export
 
 if TYPE_CHECKING:
     from tilewright.lang.parser import Parser
@@ -670,14 +671,14 @@ class BufferType:
             object.__setattr__(self, name, value)
 
 
-EXPORTS: dict[str, object] = {
-    "let": let,
-    "TensorMap": TensorMap,
-    "constexpr": constexpr,
-    "PointerType": PointerType,
-    "PrimType": prim_type,
-    "Var": var_type,
-    "FloatImm": constant,
-    "IntImm": constant,
-}
-"""The names of ``T`` that this file defines, with what they stand for."""
+export(
+    "Types",
+    let=let,
+    TensorMap=TensorMap,
+    constexpr=constexpr,
+    PointerType=PointerType,
+    PrimType=prim_type,
+    Var=var_type,
+    FloatImm=constant,
+    IntImm=constant,
+)

@@ -25,21 +25,19 @@ from tilewright.errors import KernelError, TilewrightError, choices
 from tilewright.ir.operators import OPERATORS, SYMBOLS
 from tilewright.lang.builder import KernelBuilder
 from tilewright.lang.instructions import formula_for, hint_for, hint_for_attribute
-from tilewright.lang.loops import run_time_range
 from tilewright.lang.moments import OpenBlock
 from tilewright.lang.parser import Parser, computed, expression
-from tilewright.lang.settings import evaluate
+from tilewright.lang.scopes import evaluate, run_time_range
 from tilewright.lang.tile_assignments import hold
-from tilewright.lang.tile_functions import EXPORTS as TILE_FUNCTIONS
-from tilewright.lang.values import MetaValue, absolute
+from tilewright.lang.values import REDUCTION_FUNCTIONS, MetaValue, absolute
 
 # Calls: what a kernel calls runs in Python while the kernel is parsed, be it ``T`` or the user's own code.
 
 
 _WITH_EXPRESSIONS: dict[int, object] = {  # Python's builtins that have a meaning at run time too
     id(builtins.range): run_time_range,
-    id(builtins.min): TILE_FUNCTIONS["min"],
-    id(builtins.max): TILE_FUNCTIONS["max"],
+    id(builtins.min): REDUCTION_FUNCTIONS["min"],
+    id(builtins.max): REDUCTION_FUNCTIONS["max"],
     id(builtins.abs): absolute,
 }
 

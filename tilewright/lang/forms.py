@@ -18,7 +18,7 @@ from tilewright.isa.table import ALL_LANES
 from tilewright.lang.builder import current
 from tilewright.lang.instructions import call_form, form, row_call, signature_of_row
 from tilewright.lang.memory import decl_buffer
-from tilewright.lang.public import public
+from tilewright.lang.public import export, public
 from tilewright.lang.values import reinterpret
 
 REMOTE, FLOAT = "shared::cluster", dtypes.dtype("float32")
@@ -405,15 +405,15 @@ def tvm_warp_activemask() -> ir.Expr:
     return row_call("cuda.activemask")
 
 
-EXPORTS: dict[str, object] = {
-    "tvm_storage_sync": tvm_storage_sync,
-    "tvm_warp_activemask": tvm_warp_activemask,
-    "tvm_warp_shuffle": _shuffle("shfl_sync"),
-    "tvm_warp_shuffle_up": _shuffle("shfl_up_sync"),
-    "tvm_warp_shuffle_down": _shuffle("shfl_down_sync"),
-    "tvm_warp_shuffle_xor": _shuffle("shfl_xor_sync"),
-}
-"""The names of ``T`` that this file defines, with what they stand for."""
+export(
+    "Names of kernels written elsewhere",
+    tvm_storage_sync,
+    tvm_warp_activemask,
+    tvm_warp_shuffle=_shuffle("shfl_sync"),
+    tvm_warp_shuffle_up=_shuffle("shfl_up_sync"),
+    tvm_warp_shuffle_down=_shuffle("shfl_down_sync"),
+    tvm_warp_shuffle_xor=_shuffle("shfl_xor_sync"),
+)
 
 
 # Reductions by name, ``T.cuda.warp_reduce(v, "sum")``: several instructions each; every thread holds the result.

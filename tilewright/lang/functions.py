@@ -18,10 +18,17 @@ from tilewright.ir.arguments import strides_of
 from tilewright.ir.tensor_map import MapOf
 from tilewright.lang.assignments import assigned, define_scalar, is_scalar
 from tilewright.lang.builder import BufferType, MapType, Marker, TypeName, constexpr, current
-from tilewright.lang.memory import bind_parameter, check_argument, new_buffer, strided
+from tilewright.lang.memory import (
+    SymmetricType,
+    bind_map,
+    bind_parameter,
+    bind_symmetric,
+    check_argument,
+    new_buffer,
+    strided,
+)
 from tilewright.lang.parser import Environment, Outer, Parser, Source, around, read, statement
-from tilewright.lang.ranks import SymmetricType, bind_symmetric
-from tilewright.lang.tensor_maps import bind_map
+from tilewright.lang.public import DECORATORS, export
 from tilewright.public import at_the_edge, shortened
 
 # Early ``return``: kernels have no jumps, so the statements that follow are put under a branch for the threads that
@@ -400,5 +407,4 @@ def inline(function: FunctionType) -> Inline:
     return Inline(read(function), Environment(around(function, frame), []), inspect.signature(function))
 
 
-EXPORTS: dict[str, object] = {"prim_func": prim_func, "jit": jit, "inline": inline}
-"""The names of ``T`` that this file defines, with what they stand for."""
+export(DECORATORS, prim_func, jit, inline)

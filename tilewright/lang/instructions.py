@@ -15,7 +15,7 @@ from tilewright.ir import Buffer, Call, Expr, Reinterpret
 from tilewright.isa import INSTRUCTIONS, REQUIRED, bind, call, lookup, spoken, usage
 from tilewright.lang.builder import UnknownInstruction, building
 from tilewright.lang.memory import alloc_local, extents
-from tilewright.lang.public import public
+from tilewright.lang.public import export, public
 from tilewright.layout import AXES, tcgen05_atom_layout, wg_local_layout
 from tilewright.layout.axes import listed
 from tilewright.records import read_tables
@@ -276,9 +276,4 @@ def signature_of_row(name: str) -> inspect.Signature:
     return inspect.Signature([*listed, *named], return_annotation="Expr")
 
 
-EXPORTS: dict[str, object] = {
-    "alloc_tcgen05_ldst_frag": alloc_tcgen05_ldst_frag,
-    "wg_reg_tile": wg_reg_tile,
-    "alloc_cast_frag": alloc_cast_frag,
-}
-"""The names of ``T`` that this file defines, with what they stand for."""
+export("Memory", alloc_tcgen05_ldst_frag, wg_reg_tile, alloc_cast_frag)

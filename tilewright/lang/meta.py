@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from tilewright.errors import KernelError
 from tilewright.ir import AddressOf, Assign, Buffer, Expr, Load, Var
 from tilewright.lang.builder import KernelBuilder, building, current
+from tilewright.lang.public import export
 from tilewright.layout.axes import listed
 
 C = TypeVar("C", bound=type)
@@ -174,5 +175,4 @@ def _buffers(value: object, depth: int) -> Iterator[Buffer]:
         yield from _buffers(vars(value), depth)
 
 
-EXPORTS: dict[str, object] = {"meta_class": meta_class}
-"""The names of ``T`` that this file defines, with what they stand for."""
+export("Facts and settings", meta_class)

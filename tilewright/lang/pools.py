@@ -13,7 +13,7 @@ from tilewright.lang.builder import current
 from tilewright.lang.forms import where
 from tilewright.lang.instructions import row_call
 from tilewright.lang.memory import decl_buffer, extents, new_buffer, strided
-from tilewright.lang.public import public
+from tilewright.lang.public import export, public
 from tilewright.layout import Layout, S, SwizzleMode, TCol, TLane, mma_shared_layout, tmem_datapath_layout
 
 # ``T.SMEMPool``: one piece of dynamic shared memory that a kernel deals out itself, and may deal out twice.
@@ -192,5 +192,4 @@ class TMEMStages:
         return Region.of(self._buffer, (slice(None), slice(start, start + self._width)))
 
 
-EXPORTS: dict[str, object] = {"SMEMPool": SMEMPool, "TMEMPool": TMEMPool, "TMEMStages": TMEMStages}
-"""The names of ``T`` that this file defines, with what they stand for."""
+export("Shared and tensor memory, dealt out", SMEMPool, TMEMPool, TMEMStages)

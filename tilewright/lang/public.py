@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tilewright.errors import KernelError
@@ -57,3 +59,12 @@ public = Public(
     },
 )
 """The decorator of this room's public functions."""
+
+DECORATORS = "Functions that are kernels"
+EXPORTED: dict[str, dict[str, object]] = {}
+"""The names of ``T`` with what they stand for, by the heading under which the documentation lists them."""
+
+
+def export(heading: str, *named: Callable[..., object], **others: object) -> None:
+    """Make names of ``T``: functions and classes under their own names, and what has another one as a keyword."""
+    EXPORTED.setdefault(heading, {}).update({value.__name__: value for value in named}, **others)

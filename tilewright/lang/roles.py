@@ -22,6 +22,7 @@ from tilewright.lang.instructions import row_call
 from tilewright.lang.memory import local_scalar
 from tilewright.lang.meta import meta_class
 from tilewright.lang.pools import SMEMPool
+from tilewright.lang.public import export
 
 # Helpers of kernels in which warps hand work to each other: the position in a pipeline, its barriers, and the order of
 # tiles. Each is a `meta_class`: an object of parse time with scalars and buffers of the kernel in its fields.
@@ -405,11 +406,7 @@ class WarpgroupTurns:
         row_call("ptx.bar.arrive", binary("+", after, self.first), 256)
 
 
-EXPORTS: dict[str, object] = {
-    **{cls.__name__: cls for cls in (PipelineState, MBarrier, SmemDescriptor, ClusterPersistentScheduler2D)},
-    **{cls.__name__: cls for cls in (TMABar, TCGen05Bar, Pipeline)},
-    "WarpRole": warp_role,
-    "WarpgroupRole": warpgroup_role,
-    **{cls.__name__: cls for cls in (TileQueue, DynamicScheduler2D, WarpgroupTurns)},
-}
-"""The names of ``T`` that this file defines, with what they stand for."""
+BARRIERS = "Barriers, pipelines, roles of warps"
+export(BARRIERS, PipelineState, MBarrier, SmemDescriptor, ClusterPersistentScheduler2D, TMABar, TCGen05Bar, Pipeline)
+export(BARRIERS, WarpRole=warp_role, WarpgroupRole=warpgroup_role)
+export(BARRIERS, TileQueue, DynamicScheduler2D, WarpgroupTurns)

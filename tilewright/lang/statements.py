@@ -16,10 +16,10 @@ from tilewright.lang.assignments import assigned
 from tilewright.lang.builder import current
 from tilewright.lang.expressions import condition, define, known_truth
 from tilewright.lang.functions import Inline, inline
-from tilewright.lang.loops import LoopRange, loops_of
 from tilewright.lang.moments import OpenBlock
 from tilewright.lang.parser import LoopSignal, Parser, Return, statement
-from tilewright.lang.scopes import Binding
+from tilewright.lang.public import export
+from tilewright.lang.scopes import Binding, LoopRange, loops_of
 
 # ``with``: a context manager of Python's around statements of the kernel, and ``T.If``, which makes branches of them.
 #
@@ -327,5 +327,4 @@ def inner_function(parser: Parser, node: ast.FunctionDef) -> None:
     parser.env.define(node.name, Inline.inside(parser, node), "python")
 
 
-EXPORTS: dict[str, object] = {"If": OpenBranch, "Then": then, "Else": otherwise}
-"""The names of ``T`` that this file defines, with what they stand for."""
+export("Loops and branches", If=OpenBranch, Then=then, Else=otherwise)

@@ -10,45 +10,25 @@ from tilewright.dtypes import NAMES, dtype
 from tilewright.errors import KernelError, choices
 from tilewright.ir import ELEMENT, SPECIALS, special
 from tilewright.isa import INSTRUCTIONS
-from tilewright.lang import (
-    builder,
-    forms,
-    functions,
-    instructions,
-    loops,
-    memory,
-    meta,
-    pools,
-    ranks,
-    roles,
-    scopes,
-    settings,
-    statements,
-    tensor_maps,
-    tile_functions,
-    values,
-)
+from tilewright.lang import forms, functions, roles, scopes, statements, values  # noqa: F401  they export names of T
 from tilewright.lang.builder import ALIASES, TypeName, UnknownName
 from tilewright.lang.instructions import FORMS, hint_for, is_name
 from tilewright.lang.instructions import instructions as rows_of
-from tilewright.lang.public import public
+from tilewright.lang.meta import is_meta
+from tilewright.lang.public import DECORATORS, EXPORTED, public
 
 
 def _checked(value: object) -> object:
     """A name of ``T`` whose arguments are looked at."""
-    if isinstance(value, type) and meta.is_meta(value):
+    if isinstance(value, type) and is_meta(value):
         return public.methods(public.constructor(value))
     return public(value) if isinstance(value, FunctionType) else value
 
 
 _NAMES: dict[str, object] = {"Axis": layout.Axis}
-_NAMES.update(functions.EXPORTS)  # decorators, which look at what they are called from
-_PARTS = (
-    scopes, statements, forms, instructions, loops, memory, meta, roles, pools, ranks, settings,
-    tensor_maps, builder, values, tile_functions,
-)  # fmt: skip
-for _part in _PARTS:
-    _NAMES.update({name: _checked(value) for name, value in _part.EXPORTS.items()})
+for _heading, _exported in EXPORTED.items():
+    decorates = _heading == DECORATORS  # they look at what they are called from
+    _NAMES.update({name: value if decorates else _checked(value) for name, value in _exported.items()})
 for _name in ("TileLayout", "SwizzleLayout", "ComposeLayout", "S", "R", "SwizzleMode", "Iter"):
     _NAMES[_name] = getattr(layout, _name)
 

@@ -25,7 +25,7 @@ from tilewright.ir.verify import check_regions
 from tilewright.lang.builder import UnknownName, building, current
 from tilewright.lang.instructions import hint_for, hint_for_keyword
 from tilewright.lang.memory import new_buffer
-from tilewright.lang.settings import argument
+from tilewright.lang.scopes import argument
 from tilewright.layout import Iter, Layout, TileLayout
 from tilewright.layout.axes import listed
 from tilewright.primitives import COMMON, PRIMITIVES, Primitive, TileOperand

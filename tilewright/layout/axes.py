@@ -34,19 +34,15 @@ class Facts(Protocol):
 
     def divides(self, n: Value, value: Value) -> bool:
         """Is ``value`` a multiple of ``n``?"""
-        ...
 
     def equal(self, a: Value, b: Value) -> bool:
         """Are both the same number, whatever the variables are?"""
-        ...
 
     def less(self, a: Value, b: Value) -> bool:
         """Is ``a < b``?"""
-        ...
 
     def simplify(self, value: Value) -> Value:
         """The same number in a simpler form; an int where it is constant."""
-        ...
 
 
 class _Ints:

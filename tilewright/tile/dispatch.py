@@ -33,7 +33,6 @@ class Plan(Protocol):
 
     def summary(self) -> str:
         """The decision in a few words, for the report."""
-        ...
 
 
 def counted(count: int, what: str = "instruction") -> str:

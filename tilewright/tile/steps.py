@@ -301,7 +301,6 @@ class Scratch(Protocol):
 
     def allocated(self, call: TileCall, out: Builder) -> Side:
         """The same tile under a name of its own."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.isa.arith import narrowed
 from tilewright.isa.forms import GIVEN, TYPES, Numbers, Operand, Undefined
 from tilewright.isa.scalar import floats
-from tilewright.isa.scalar.converting import narrowed
 from tilewright.isa.scalar.floats import canonical, flushed
 from tilewright.isa.scalar.rows import flag, maybe, registers, scalar, words
 

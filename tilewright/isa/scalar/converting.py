@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.isa.arch import only
-from tilewright.isa.arith import FP6_FP4, float_to_int, number_row, single_to_odd, sum_to_odd
+from tilewright.isa.arith import FP6_FP4, float_to_int, narrowed, number_row, sum_to_odd
 from tilewright.isa.forms import NARROW, TYPES, Cuda, Form, Meaning, Mods, Numbers, Spellings, reads
 from tilewright.isa.scalar.floats import (
     BRAIN,
@@ -218,20 +218,6 @@ scalar(
 
 SINGLE_KIND, DOUBLE_KIND = np.dtype(np.float32), np.dtype(np.float64)
 TO_WHOLE: dict[str, Any] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
-
-
-def narrowed(wide: Numbers, kind: np.dtype[Any], rounding: str) -> Numbers:
-    """float64, perhaps rounded to odd, in another type of floats."""
-    near = (single_to_odd(wide) if kind == BRAIN else wide).astype(kind)
-    if rounding == "rn":
-        return near
-    back = near.astype(np.float64)
-    sign, magnitude = np.signbit(wide), bits_of(np.abs(near))
-    low = magnitude - (np.abs(back) > np.abs(wide)).astype(magnitude.dtype)
-    high = magnitude + (np.abs(back) < np.abs(wide)).astype(magnitude.dtype)
-    result = {"rz": low, "rm": np.where(sign, high, low), "rp": np.where(sign, low, high)}[rounding]
-    placed = (result | sign.astype(result.dtype) << result.dtype.type(8 * kind.itemsize - 1)).view(kind)
-    return np.where(wide == wide, placed, near).astype(kind)
 
 
 def from_integer(values: Numbers, kind: np.dtype[Any], rounding: str) -> Numbers:
