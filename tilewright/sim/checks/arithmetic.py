@@ -72,7 +72,7 @@ class Poison(Check):
         def look(event: AccessEvent) -> None:
             team = event.team
             for at in event.every:
-                flags = site.shadow_bits(team, at)
+                flags = site.unseen(team, at).flags()
                 team.wave.shadows.require(team, flags, use, site.at, "memory", (site, at))
 
         return look

@@ -17,10 +17,8 @@ from tilewright.terms import call, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Array, Bools, Ints
-    from tilewright.sim.machine.device import AnyFence
-    from tilewright.sim.machine.event import AccessEvent, Hook
+    from tilewright.sim.machine.event import AccessEvent, FenceEvent, Hook
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Site
@@ -81,10 +79,10 @@ class Unfenced(Check):
 
         return hook
 
-    def fenced(self, team: Team, fence: AnyFence, where: Address | None = None) -> None:
-        if not isinstance(fence, RegisterFence):
+    def fenced(self, event: FenceEvent) -> None:
+        team, uses = event.team, self.uses[event.team.wave]
+        if not isinstance(event.fence, RegisterFence):
             return
-        uses = self.uses[team.wave]
         warps = np.asarray(team.full.any(-1))
         uses.fenced[team.ctas, team.warps] |= warps
         for last in uses.last.values():

@@ -167,16 +167,17 @@ def _component(e: Emitter, expr: ir.Component, mask: str) -> Operand:
 def _load(e: Emitter, expr: ir.Load, mask: str) -> Operand:
     site, at = access_text(e, expr, mask, write=False)
     poisoned = e.may_be_poison(expr)
-    at = e.out.named("a", at) if poisoned else at
     nibbles = expr.dtype.bits < 8
-    bits = f"load_nibbles({site}, {mask}, {at})" if nibbles else f"{site}.load({mask}, {at})"
+    at = e.out.named("a", at) if poisoned or nibbles else at
+    view = f"view_nibbles({site}, {mask}, {at})" if nibbles else f"{site}.view({mask}, {at})"
+    view = e.out.named("w", view) if poisoned else view
+    bits = f"from_nibbles({view}.load(), {at}.full())" if nibbles else f"{view}.load()"
     text = e.unpacked(expr, f"{e.out.constant('F', from_bits(expr.dtype))}({bits})")
     if not poisoned:
         return Operand(text)
     text = e.out.named("v", text)
-    flags = f"nibble_flags({site}, {mask}, {at})" if nibbles else f"{site}.flags({mask}, {at})"
     origin = "" if nibbles or not expr.indices else f", {site}, {at}"  # a register has no memory that bits came from
-    return Operand(text, e.shadow(expr.dtype, flags, mask), origin)
+    return Operand(text, e.shadow(expr.dtype, f"{view}.flags()", mask), origin)
 
 
 def _address_of(e: Emitter, expr: ir.AddressOf, mask: str) -> Operand:

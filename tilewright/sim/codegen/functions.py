@@ -30,7 +30,7 @@ from tilewright.sim.codegen.source import Emitter, Operand, PySource, is_number,
 from tilewright.sim.codegen.values import computed, is_pure
 from tilewright.sim.fast.copies import Copies
 from tilewright.sim.machine.address import Address, Part, int64, keep
-from tilewright.sim.machine.convert import component, load_nibbles, nibble_flags, store_nibbles, to_bits
+from tilewright.sim.machine.convert import component, from_nibbles, store_nibbles, to_bits, view_nibbles
 from tilewright.sim.machine.instructions import lanes, to_shared
 from tilewright.sim.machine.registers import stacked
 from tilewright.sim.machine.sync import BarrierSite
@@ -116,8 +116,8 @@ _LOGIC: dict[str, Callable[..., Array]] = {"and": np.logical_and, "or": np.logic
 
 
 CALLED: tuple[Callable[..., object], ...] = (
-    *(Address, Part, blended, component, either, greatest, int64, keep, lanes, least, load_nibbles),
-    *(nibble_flags, quotient, stacked, store_nibbles, to_shared),
+    *(Address, Part, blended, component, either, from_nibbles, greatest, int64, keep, lanes, least),
+    *(quotient, stacked, store_nibbles, to_shared, view_nibbles),
     *(meaning for row in OPERATORS.values() for meaning in (row.number, row.array)),
 )
 ENDLESS = "for _ in run.watch.endless():"  # `while True`, under the watch of the limits
@@ -415,10 +415,11 @@ class SegmentEmitter(Emitter):
         if stmt.place.dtype.bits < 8:
             self.out.line(f"store_nibbles({site}, {mask}, {at}, {bits}, {flags})")
             return
-        at = self.out.named("a", at) if flags else at
-        self.out.line(f"{site}.store({mask}, {at}, {bits})")
+        bits = self.out.named("v", bits)
+        view = self.out.named("w", f"{site}.view({mask}, {at}, {bits})")
+        self.out.line(f"{view}.store({bits})")
         if flags:
-            self.out.line(f"{site}.store_flags({mask}, {at}, {flags})")
+            self.out.line(f"{view}.store_flags({flags})")
 
     def evaluate(self, stmt: ir.Evaluate, mask: str) -> None:
         """A call for its effect."""

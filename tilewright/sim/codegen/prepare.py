@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright import ir
 from tilewright.dtypes import BOOL, INT32
@@ -80,12 +80,7 @@ def _go(body: Body, used: set[str], assigned: set[str], *, sure: bool) -> None:
 # what they read do not race: from an address that is the same for all, only those load that use the value.
 
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import TypeAlias
-
-    Uses: TypeAlias = "dict[str, dict[ir.Expr | str | None, None]]"
-
+Uses: TypeAlias = "dict[str, dict[ir.Expr | str | None, None]]"
 
 LARGEST = 32  # nodes of a condition
 

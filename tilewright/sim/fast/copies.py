@@ -67,13 +67,14 @@ class Copies:
         self._touch(team, turns, plan)
         self._fill(team, turns, plan)
 
-    def one(self, team: Team, source: Address, target: Address) -> None:
-        """One copy, with its flags."""
-        bits = self.source.load(team, source)
-        flags = self.source.flags(team, source) if self.with_shadows else None
-        self.target.store(team, target, bits)
+    def one(self, team: Team, source: Address, target: Address, *, is_sound: bool = False) -> None:
+        """One copy, with its flags. is_sound: is all of what it reads initialised?"""
+        view = self.source.view(team, source)
+        bits, flags = view.load(), view.flags() if self.with_shadows and not is_sound else None
+        view = self.target.view(team, target, bits)
+        view.store(bits)
         if self.with_shadows:
-            self.target.store_flags(team, target, flags, (self.source, source))
+            view.store_flags(flags, (self.source, source))
 
     def of_sound(self, team: Team, turns: list[CopyTurn]) -> bool:
         """The same of compiled code; False, and nothing done, where what it reads may be uninitialised."""
@@ -83,9 +84,7 @@ class Copies:
             ((_, found, target),) = turns
             if self.with_shadows and not team.wave.shadows.shared.are_set(found.lo, found.hi + self.source.width):
                 return False
-            self.target.store(team, target, self.source.load(team, found))
-            if self.with_shadows:
-                self.target.store_flags(team, target, None)
+            self.one(team, found, target, is_sound=True)
             return True
         own = self
         if self.source.place is None:
@@ -127,7 +126,7 @@ class Copies:
         team.wave.shared.fill(team.ctas, start, spread(units[:, 0], (look.shape[0], units.shape[2])), alike)
         if self.with_shadows and not team.wave.shadows.shared.are_set(start, end):
             for *_, at in turns:
-                target.store_flags(team, at, None)
+                target.unseen(team, at).store_flags(None)
 
     def _is_plain(self, team: Team, turns: list[CopyTurn]) -> bool:
         """Are all addresses inside of their buffers, and aligned?"""

@@ -14,7 +14,7 @@ from tilewright.sim.machine.arrays import Bits, Ints, Value
 from tilewright.sim.machine.memory import UNITS
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine import Site, Team
+    from tilewright.sim.machine import Site, Team, View, Views
 
 __all__ = ["from_bits", "joined", "reinterpret", "width_of"]
 
@@ -110,14 +110,9 @@ def _bytes(at: Address) -> Address:
     return Address(0, Part(at.full() >> 1))
 
 
-def load_nibbles(site: Site, team: Team, at: Address) -> Bits:
-    """The elements at ``at``, which counts half bytes."""
-    return from_nibbles(site.load(team, _bytes(at)), at.full())
-
-
-def nibble_flags(site: Site, team: Team, at: Address) -> Bits:
-    """The flags of the bytes that hold the elements at ``at``."""
-    return site.flags(team, _bytes(at))
+def view_nibbles(site: Site, team: Team, at: Address) -> View | Views:
+    """The bytes that hold the elements at ``at``, which counts half bytes."""
+    return site.view(team, _bytes(at))
 
 
 def store_nibbles(site: Site, team: Team, at: Address, bits: Bits, flags: Bits | None = None) -> None:
@@ -128,7 +123,8 @@ def store_nibbles(site: Site, team: Team, at: Address, bits: Bits, flags: Bits |
         lanes = team.narrowed(np.broadcast_to(half, np.broadcast_shapes(half.shape, (1, 1, 1))))
         if lanes is None:
             continue
-        old = np.array(site.peek(lanes, there))
-        site.store(lanes, there, to_nibbles(old, bits, at.full()))
+        octets = to_nibbles(np.array(site.peek(lanes, there)), bits, at.full())
+        view = site.view(lanes, there, octets)
+        view.store(octets)
         if flags is not None:
-            site.store_flags(lanes, there, np.asarray(flags))
+            view.store_flags(np.asarray(flags))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from tilewright.explain.rules import broken
 from tilewright.host import bytes_text
 from tilewright.isa import Access, Sync
 from tilewright.sim.machine.counts import Line
+from tilewright.sim.machine.event import FenceEvent
 from tilewright.sim.machine.facets import Facet
 from tilewright.sim.machine.places import blocks_of, host_address
 from tilewright.sim.machine.precedence import FORWARDS, Precedence
@@ -142,9 +143,6 @@ ELSEWHERE = {"lane": _SHUFFLE, "warp": _MEMORY, "warpgroup": _MEMORY, "thread": 
 """A hint: how a thread gets an element that another thread holds."""
 
 
-AnyFence: TypeAlias = "Fence | ProxyFence | RegisterFence"
-
-
 class Events:
     """The events of a run. A check overrides those that it needs."""
 
@@ -179,10 +177,8 @@ class Events:
     def warps_met(self, team: Team) -> None:
         """The lanes of each active warp have met."""
 
-    def fenced(self, team: Team, fence: AnyFence, where: Address | None = None) -> None:
-        """A thread ordered its own accesses, those of the bytes ``where`` alone if it says so; or a warp what it did to
-        its registers.
-        """
+    def fenced(self, event: FenceEvent) -> None:
+        """Threads have fenced."""
 
     def depends(self, team: Team, word: str) -> None:
         """Threads waited for the grids that theirs depends on ("wait"), or let dependent ones begin ("launch")."""
@@ -367,7 +363,7 @@ class Device:
     def ordered(
         self,
         team: Team,
-        what: Sync | AnyFence,
+        what: Sync | Fence | ProxyFence | RegisterFence,
         at: Span | None,
         where: Address | None = None,
         *,
@@ -382,7 +378,7 @@ class Device:
         if members is not None:
             return
         if not isinstance(what, Sync):
-            self.events.fenced(team, what, where)
+            self.events.fenced(FenceEvent(team, what, where))
             return
         if not team.has_all_alive:
             raise broken("part of a warp", at=at, given=f"{team.lane_count} of {team.warp_count * 32} lanes active")

@@ -1,5 +1,5 @@
 """Events, frozen, and the same for every check that hears of them: threads are about to touch memory (which threads,
-which bytes, when, and what they write); warps come to a barrier, or go on behind it.
+which bytes, when, and what they write); they fence; warps come to a barrier, or go on behind it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from tilewright.sim.machine.places import split
 from tilewright.sim.machine.team import Actors, numbers, spread
 
 if TYPE_CHECKING:
+    from tilewright.isa import Fence, ProxyFence, RegisterFence
     from tilewright.sim.machine import BarrierSite, Site, Team, Wave
 
-__all__ = ["AccessEvent", "Hook", "MeetingEvent"]
+__all__ = ["AccessEvent", "FenceEvent", "Hook", "MeetingEvent"]
 
 Written: TypeAlias = "Bits | Callable[[Address], Bits] | None"
 """What a plain store is about to write; by its address, where there are several."""
@@ -82,6 +83,16 @@ class AccessEvent(_Fields):  # a tuple: many are made, and to freeze an object f
 
 
 Hook: TypeAlias = Callable[[AccessEvent], None]
+
+
+class FenceEvent(NamedTuple):
+    """Threads ordered their own accesses, those of the bytes ``where`` alone if it says so; or warps what they did to
+    their registers.
+    """
+
+    team: Team
+    fence: Fence | ProxyFence | RegisterFence
+    where: Address | None
 
 
 class MeetingEvent(NamedTuple):

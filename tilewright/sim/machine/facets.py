@@ -25,7 +25,7 @@ from tilewright.sim.machine.places import (
 )  # fmt: skip
 from tilewright.sim.machine.team import Team, numbers, spread
 from tilewright.sim.machine.tmem import TmemFacet
-from tilewright.sim.machine.view import View, by_window, harmless, joined
+from tilewright.sim.machine.view import View, Views, by_window, harmless
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -206,9 +206,9 @@ class MemoryFacet:
     at: Span | None
     memories: Memories
 
-    def _views(self, address: Array, width: int) -> list[View]:
+    def _views(self, address: Array, width: int) -> Views:
         """Those of the buffers that lanes point into."""
-        places, views = self.team.wave.run.places, []
+        places, views = self.team.wave.run.places, list[View]()
         at = harmless(Address(0, Part(address.astype(np.int64, copy=False))), self.team)
         for window, lanes, there in by_window(self.team, at):
             if not places.has_window(window):
@@ -218,16 +218,14 @@ class MemoryFacet:
                 )  # fmt: skip
             there = there if lanes is self.team else harmless(there, lanes)
             views.append(View(places.at(window, there.lo), lanes, there, width))
-        return views
+        return Views(views)
 
     def rows(self, address: Array, nbytes: int) -> NDArray[np.uint8]:
-        loaded = ((view.load(self.memories), view.team) for view in self._views(address, nbytes))
-        return joined((np.ascontiguousarray(bits)[..., None].view(np.uint8), team) for bits, team in loaded)
+        return np.ascontiguousarray(self._views(address, nbytes).load(self.memories))[..., None].view(np.uint8)
 
     def store_rows(self, address: Array, data: NDArray[np.uint8]) -> None:
         bits = np.ascontiguousarray(data).view(UNITS[data.shape[-1]])[..., 0]
-        for view in self._views(address, data.shape[-1]):
-            view.store(self.memories, bits)
+        self._views(address, data.shape[-1]).store(bits, self.memories)
 
     def replicas(self, address: Array) -> list[Array]:
         at = self.team.harmless(address.astype(np.int64, copy=False))
@@ -245,12 +243,12 @@ class MemoryFacet:
 class SharedFacet(MemoryFacet):
     """Shared memory as a `Memory`; addresses may be those of the first lanes of each warp alone."""
 
-    def _views(self, address: Array, width: int) -> list[View]:
+    def _views(self, address: Array, width: int) -> Views:
         lanes, count = self.team, address.shape[-1]
         if count < 32:
             lanes = Team(lanes.look.of_lanes(count), None if lanes.array is None else lanes.full[..., :count])
         offsets = lanes.harmless(address.astype(np.int64, copy=False))
-        return [View(lanes.wave.run.places.arena, lanes, Address(0, Part.of_lanes(offsets)), width)]
+        return Views((View(lanes.wave.run.places.arena, lanes, Address(0, Part.of_lanes(offsets)), width),))
 
 
 class Facet(MemoryFacet):

@@ -21,7 +21,7 @@ from tilewright.isa.declared import asked, check_values
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.facets import Facet
 from tilewright.sim.machine.memory import UNITS, MemoryRows, initialised
-from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, multicast_steps
+from tilewright.sim.machine.places import MULTICAST, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, multicast_steps
 from tilewright.sim.machine.registers import RegisterAddress, RegisterFile
 from tilewright.sim.machine.shadows import sound
 from tilewright.sim.machine.signals import MBarrierSignal
@@ -34,11 +34,8 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.explain import Threads
+    from tilewright.sim.machine import Memories, Place, Site, Team
     from tilewright.sim.machine.arrays import Array, Bits, Bools, Flags, Given, GivenFlags, Results, Value
-    from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.team import Team
-    from tilewright.sim.machine.wave import Memories
 
 __all__ = ["CompiledInstruction"]
 
@@ -395,9 +392,11 @@ class CompiledInstruction:
             for number, site in self.accesses:
                 if site.write and self.is_elsewhere(number, int(np.max(arguments[number]))):
                     there = harmless(Address(0, Part(arguments[number])), team)
-                    site.elsewhere(team).put_flags(team, there, None)
+                    site.elsewhere(team).unseen(team, there).store_flags(None)
                 elif site.write:
-                    site.store_flags(team, Address(0, Part(arguments[number].astype(np.int64))), None)
+                    there = harmless(Address(0, Part(arguments[number].astype(np.int64))), team)
+                    one_of_all = there.shifted(-MULTICAST) if site.how.replicated else there
+                    site.unseen(team, one_of_all).store_flags(None)
         for register, at, part in self._delivered(sinks, shadow):
             register.write(team.wave.shadows, team, at, part)
         if form.meaning.moves and self.result != "void":

@@ -23,14 +23,9 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.isa import AsyncMeaning, Consults, Form, Wait
     from tilewright.isa.mma import Accumulator
-    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine import Address, CompiledInstruction, Issuers, Place, Team, Wave
     from tilewright.sim.machine.arrays import Array, Bools, Given, Ints, Results
-    from tilewright.sim.machine.facets import Issuers
-    from tilewright.sim.machine.instructions import CompiledInstruction
-    from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.registers import RegisterAddress, RegisterFile
-    from tilewright.sim.machine.team import Team
-    from tilewright.sim.machine.wave import Wave
 
 __all__ = ["Operation", "Waiting"]
 

@@ -24,12 +24,8 @@ from tilewright.terms import barrier, call, operation, register, told
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.isa import Bound
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bits, Bools, Flags
-    from tilewright.sim.machine.sites import Origin, Site
-    from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.machine.team import Look, Team
-    from tilewright.sim.machine.wave import Storage, Wave
+    from tilewright.sim.machine import Address, Bits, Bools, Flags, Look, Site, Storage, Subject, Team, Wave
+    from tilewright.sim.machine.view import Origin
 
 __all__ = ["Shadows"]
 

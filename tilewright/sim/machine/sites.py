@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,10 +21,9 @@ from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.counts import COUNTED, Line, default_phase, wavefronts
 from tilewright.sim.machine.event import AccessEvent, Hook, Written
-from tilewright.sim.machine.memory import initialised
-from tilewright.sim.machine.places import LOCAL_WINDOW, MULTICAST, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
+from tilewright.sim.machine.places import LOCAL_WINDOW, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
 from tilewright.sim.machine.team import Team, first_of, where_text
-from tilewright.sim.machine.view import View, by_window, harmless, joined
+from tilewright.sim.machine.view import View, Views, by_window, harmless
 from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ __all__ = ["FAR", "Site"]
 
 PLAIN, MOVES = Touch(), Touch(moves=True)
 FAR = 1 << WINDOW_BITS - 1  # in a window: no buffer is that long, so a pointer there is below the start of the next one
-Origin = tuple["Site | None", Address | None]  # where bits come from
 
 
 @dataclass(eq=False)
@@ -58,13 +56,13 @@ class Site:
     over: Span | None = None  # of an operation: where its issuer has waited for it
     advice: tuple[str, str | None] = ("", None)  # the tile call, and what would let its region leave the buffer
     home: Place | None = None  # the shared buffer that an operand certainly points into, in whichever CTA
+    is_remote: bool = False  # does it touch the shared memory of other CTAs, by addresses of the cluster's window?
     checks: Sequence[Events] = ()
     whole: Site | None = None
     line: Line = field(init=False)
     hooks: tuple[Hook, ...] = field(init=False)
     escapes: Callable[..., None] | None = field(init=False)
     _derived: dict[object, Site] = field(init=False, default_factory=dict)  # this site at a place, or of other bytes
-    is_remote: ClassVar[bool] = False  # does it touch the shared memory of other CTAs?
 
     def __post_init__(self) -> None:
         name, space = (self.place.name, self.place.space) if self.place else ("", "")
@@ -96,18 +94,39 @@ class Site:
 
     # Before an access
 
-    def reach(self, team: Team, at: Address, bits: Written = None) -> tuple[Team, bool]:
-        """The lanes whose access may go on, and whether the other lanes' addresses may be anywhere."""
-        guarded = not self.contains(team, at)
+    def reach(self, team: Team, at: Address, bits: Written = None) -> View:
+        """Look at an access of lanes to the buffer, count it and tell the checks: what of it may go on."""
+        guarded = not (self.is_remote or self.contains(team, at))
         if guarded:
             team = self._within(team, at)
-            if not team.full.any():
-                return team, guarded
-        team = self._counted(team)
-        self.count(team, at)
-        if self.hooks:
-            self._tell(team, (at,), bits)
-        return team, guarded
+        view = View(self.known, team, at, self.width, self, guarded)
+        if self.is_remote:
+            self._reach_far(team, at, bits)
+        elif not guarded or team.full.any():
+            view.team = team = self._counted(team)
+            self.count(team, at)
+            if self.hooks:
+                self._tell(team, (at,), bits)
+        return view
+
+    def _reach_far(self, team: Team, at: Address, bits: Written) -> None:
+        """Raises SimulationError for lanes beyond the shared memory of a CTA of the cluster, or beyond the cluster."""
+        run, full = team.wave.run, at.full()
+        offset = (full + (1 << OFFSET_BITS - 1) & (1 << OFFSET_BITS) - 1) - (1 << OFFSET_BITS - 1)  # below 0: in front
+        rank, last = full - offset >> OFFSET_BITS, run.shared_bytes - self.width
+        if self.home is not None:
+            self.stay_home(team, offset, self.width)
+        wrong = team.full & ((rank > run.cluster_ctas) | (offset < 0) | (offset > last) | (offset % self.width != 0))
+        if wrong.any():
+            byte = first_of(offset, wrong)
+            what = told("{} at byte {} of the shared memory of a CTA in the cluster", operation(self.op), byte)
+            shown = where_text(team, wrong)
+            raise SimulationError(told("{}: it has {}", what, run.shared_bytes), given=shown, at=self.at)
+        self.stay_home(team, offset, self.width)
+        if not self.how.goes_on:
+            if run.program.with_shadows:
+                team.wave.shadows.shared.part()  # what it stores is in other rows
+            run.events.reached(AccessEvent(self, team, (at,), team.wave.tick(), bits))
 
     def _tell(self, team: Team, every: tuple[Address, ...], bits: Written) -> None:
         """The checks hear of an access, or of some that follow each other."""
@@ -124,15 +143,14 @@ class Site:
 
     def contains(self, team: Team, at: Address) -> bool:
         """Are all addresses inside of the buffer?"""
-        assert self.place is not None
-        if self.place.pitch:
-            return not self.place.outside(at.full(), self.width, team.look.ranks).any()
-        return self.place.start <= at.lo and at.hi + self.width <= self.place.start + self._size(team)
+        place = self.known
+        if place.pitch:
+            return not place.outside(at.full(), self.width, team.look.ranks).any()
+        return place.start <= at.lo and at.hi + self.width <= place.start + self._size(team)
 
     def _size(self, team: Team) -> int:
         """Bytes of the buffer."""
-        assert self.place is not None
-        return self.place.nbytes if self.place.nbytes >= 0 else team.wave.run.sizes[self.place.name]
+        return self.known.nbytes if self.known.nbytes >= 0 else team.wave.run.sizes[self.known.name]
 
     def _within(self, team: Team, at: Address) -> Team:
         """The team without the lanes outside of the buffer, which the check of bounds reports."""
@@ -166,29 +184,24 @@ class Site:
 
     # Accesses
 
-    def load(self, team: Team, at: Address) -> Bits:
-        """What each lane reads; anything in lanes that are not active."""
-        if self.place is None:
-            return joined((site.load(lanes, there), lanes) for site, lanes, there in self.resolve(team, at))
-        going, guarded = self.reach(team, at)
-        return View(self.place, going, at, self.width, guarded).load(team.wave)
+    def view(self, team: Team, at: Address, bits: Written = None) -> View | Views:
+        """Lanes access memory: where, to load or to store what is there. bits: what they are about to store."""
+        if self.place is not None:
+            return self.reach(team, at, bits)
+        return Views(site.reach(lanes, there, bits) for site, lanes, there in self.resolve(team, at))
 
-    def store(self, team: Team, at: Address, bits: Bits) -> None:
-        """Each active lane writes its ``bits``."""
-        if self.place is None:
-            for site, lanes, there in self.resolve(team, at):
-                site.store(lanes, there, bits)
-            return
-        going, guarded = self.reach(team, at, bits)
-        if not guarded or going.lane_count:
-            View(self.place, going, at, self.width, guarded).store(team.wave, bits)
+    def unseen(self, team: Team, at: Address) -> Views:
+        """The same of an access that was looked at before."""
+        return Views(
+            View(site.known, lanes, there, self.width, site) for site, lanes, there in self._everywhere(team, at)
+        )
 
     def peek(self, team: Team, at: Address) -> Bits:
         """The bytes at an address that is about to be written; no access of the kernel's."""
-        return joined(
-            (View(site.known, site._within(lanes, there), there, self.width, guarded=True).load(team.wave), lanes)
+        return Views(
+            View(site.known, lanes if site.is_remote else site._within(lanes, there), there, self.width, guarded=True)
             for site, lanes, there in self._everywhere(team, at)
-        )
+        ).load()
 
     @property
     def known(self) -> Place:
@@ -199,8 +212,7 @@ class Site:
     def touch(self, team: Team, at: Address, bits: Written = None) -> None:
         """The checks and counts before an access whose meaning moves the bytes itself; lanes outside are an error."""
         for site, lanes, there in self._everywhere(team, at):
-            _, guarded = site.reach(lanes, there, bits)
-            if guarded and site.escapes is None and site._outside(lanes, there).any():
+            if site.reach(lanes, there, bits).guarded and site.escapes is None and site._outside(lanes, there).any():
                 what = told("{} outside of {}", operation(self.op), site.line.buffer)
                 raise SimulationError(what, given=f"byte {int(there.full().max())}", at=self.at)
 
@@ -252,44 +264,6 @@ class Site:
     def _everywhere(self, team: Team, at: Address) -> Iterable[tuple[Site, Team, Address]]:
         return self.resolve(team, at) if self.place is None else [(self, team, _in_window(at))]
 
-    # Shadows: one flag per byte, for memories that have one
-
-    def flags(self, team: Team, at: Address) -> Bits:
-        """The flags of what `load` just read; the address was looked at by it."""
-        return joined((site.shadow_bits(lanes, there), lanes) for site, lanes, there in self._everywhere(team, at))
-
-    def shadow_bits(self, team: Team, at: Address) -> Bits:
-        """The flags at addresses of this buffer; an argument's are all set, and what is outside counts as such."""
-        place, shadows, flags = self.place, team.wave.shadows, initialised(self.width)
-        assert place is not None
-        if place.space != "global":
-            is_inside = self.contains(team, at)
-            there = team if is_inside else Team(team.look, team.full & ~self._outside(team, at))
-            if is_inside or there.full.any():
-                flags = View(place, there, harmless(at, there), self.width).load(shadows)
-                if self.at not in shadows.unset:
-                    shadows.note(self, there, at, flags)
-        dependence = team.wave.run.dependence
-        return flags if dependence is None else dependence.read(self, team, flags)
-
-    def store_flags(self, team: Team, at: Address, flags: Bits | None, origin: Origin = (None, None)) -> None:
-        """Store the flags of what `store` just wrote; None stands for initialised bytes, all that an argument takes."""
-        at = harmless(at, team).shifted(-MULTICAST) if self.how.replicated else at  # one place stands for all
-        for site, lanes, there in self._everywhere(team, at):
-            site.put_flags(lanes, there, flags, origin)
-
-    def put_flags(self, team: Team, at: Address, flags: Bits | None, origin: Origin = (None, None)) -> None:
-        """Store the flags at addresses of this buffer."""
-        place, shadows = self.place, team.wave.shadows
-        assert place is not None
-        if (dependence := team.wave.run.dependence) is not None:
-            dependence.stored(self, team, flags)
-        if place.space != "global":
-            octets = initialised(self.width) if flags is None else np.atleast_3d(flags)
-            View(place, team, harmless(at, team), self.width).store(shadows, octets)
-        elif flags is not None:
-            shadows.require(team, flags, f"a store to {place.name}", self.at, "a value", origin)
-
     # Pointers of run time
 
     def resolve(self, team: Team, at: Address) -> Iterator[tuple[Site, Team, Address]]:
@@ -332,10 +306,9 @@ class Site:
 
     def elsewhere(self, team: Team) -> Site:
         """This site as it touches the shared memory of other CTAs of the cluster."""
-        if Elsewhere not in self._derived:
-            kept = {row.name: getattr(self, row.name) for row in fields(self) if row.init}
-            self._derived[Elsewhere] = Elsewhere(**kept | {"place": team.wave.run.places.arena})
-        return self._derived[Elsewhere]
+        if "elsewhere" not in self._derived:
+            self._derived["elsewhere"] = replace(self, place=team.wave.run.places.arena, is_remote=True)
+        return self._derived["elsewhere"]
 
     def inside(self, team: Team, window: int, at: Address) -> Site:
         """This site as it touches the buffer at a window's address."""
@@ -371,36 +344,6 @@ class Site:
             setattr(self.line, name, 0)
         for site in self._derived.values():
             site.reset()
-
-
-class Elsewhere(Site):
-    """A site as it touches the shared memory of other CTAs; addresses are those of the cluster's window."""
-
-    is_remote = True
-
-    def reach(self, team: Team, at: Address, bits: Written = None) -> tuple[Team, bool]:
-        team = self._within(team, at)
-        if not self.how.goes_on:
-            if team.wave.run.program.with_shadows:
-                team.wave.shadows.shared.part()  # what it stores is in other rows
-            team.wave.run.events.reached(AccessEvent(self, team, (at,), team.wave.tick(), bits))
-        return team, False
-
-    def _within(self, team: Team, at: Address) -> Team:
-        """Raises SimulationError for lanes beyond the shared memory of a CTA of the cluster, or beyond the cluster."""
-        run, full = team.wave.run, at.full()
-        offset = (full + (1 << OFFSET_BITS - 1) & (1 << OFFSET_BITS) - 1) - (1 << OFFSET_BITS - 1)  # below 0: in front
-        rank, last = full - offset >> OFFSET_BITS, run.shared_bytes - self.width
-        if self.home is not None:
-            self.stay_home(team, offset, self.width)
-        wrong = team.full & ((rank > run.cluster_ctas) | (offset < 0) | (offset > last) | (offset % self.width != 0))
-        if wrong.any():
-            byte = first_of(offset, wrong)
-            what = told("{} at byte {} of the shared memory of a CTA in the cluster", operation(self.op), byte)
-            shown = where_text(team, wrong)
-            raise SimulationError(told("{}: it has {}", what, run.shared_bytes), given=shown, at=self.at)
-        self.stay_home(team, offset, self.width)
-        return team
 
 
 def _in_window(at: Address) -> Address:

@@ -1,49 +1,79 @@
 """One way to touch bytes: the places in one memory that the lanes of a team name, to be read, written or combined.
 
-The same places are bytes in a wave's memories and flags in its shadows: `load` and `store` take either.
+The same places are bytes in a wave's memories and flags in its shadows: `load` and `store` take either, `flags` and
+`store_flags` do for an access of the kernel's what else belongs to that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.memory import SHIFT, UNITS, MemoryRows, combined
+from tilewright.sim.machine.memory import SHIFT, UNITS, MemoryRows, combined, initialised
 from tilewright.sim.machine.places import OFFSET_BITS, WINDOW_BITS, Place, across
 from tilewright.sim.machine.team import Team, spread
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine import Array, Bits, Memories, Storage
+    from tilewright.sim.machine import Array, Bits, Memories, Site, Storage
 
-__all__ = ["View", "harmless"]
+__all__ = ["View", "Views", "harmless"]
+
+
+Origin = tuple["Site | None", Address | None]  # where bits come from
 
 
 @dataclass(eq=False, slots=True)  # not frozen: one is made per access of a run, and freezing takes time
 class View:
     """at: in the memory in which the buffer ``place`` lies; in shared memory also of another CTA of the cluster. width:
-    bytes of each lane. guarded: may the addresses of lanes that are not active be anywhere?
+    bytes of each lane. site: of an access of the kernel's, there. guarded: may the addresses of lanes that are not
+    active be anywhere?
     """
 
     place: Place
     team: Team
     at: Address
     width: int
+    site: Site | None = None
     guarded: bool = False
 
-    def load(self, memories: Memories) -> Bits:
+    def load(self, memories: Memories | None = None) -> Bits:
         """What each lane finds there; anything in lanes that are not active. May be a view of memory."""
-        block = memories.storage(self.place)
+        block = (memories or self.team.wave).storage(self.place)
         return block.load(self.team.look, self._within(block), self.width, self.team if self.guarded else None)
 
-    def store(self, memories: Memories, bits: Bits) -> None:
+    def store(self, bits: Bits, memories: Memories | None = None) -> None:
         """Each active lane writes its bits; of several at one place the last wins."""
-        block = memories.storage(self.place)
+        block = (memories or self.team.wave).storage(self.place)
         at = self._within(block)
-        block.store(self.team, harmless(at, self.team) if self.guarded else at, self.width, bits)
+        if not self.guarded or self.team.lane_count:
+            block.store(self.team, harmless(at, self.team) if self.guarded else at, self.width, bits)
+
+    def flags(self) -> Bits:
+        """The flags of what is there; an argument's are all set, and what is outside or far off counts as such."""
+        site, team, shadows, flags = self.site, self.team, self.team.wave.shadows, initialised(self.width)
+        assert site is not None, "it is asked of an access"
+        if self.place.space != "global" and not site.is_remote and not (self.guarded and not team.full.any()):
+            flags = View(self.place, team, harmless(self.at, team), self.width).load(shadows)
+            if site.at not in shadows.unset:
+                shadows.note(site, team, self.at, flags)
+        dependence = team.wave.run.dependence
+        return flags if dependence is None else dependence.read(site, team, flags)
+
+    def store_flags(self, flags: Bits | None, origin: Origin = (None, None)) -> None:
+        """Store the flags of what is stored; None stands for initialised bytes, all that an argument takes."""
+        site, team, shadows = self.site, self.team, self.team.wave.shadows
+        assert site is not None, "it is asked of an access"
+        if (dependence := team.wave.run.dependence) is not None:
+            dependence.stored(site, team, flags)
+        if self.place.space != "global":
+            octets = initialised(self.width) if flags is None else np.atleast_3d(flags)
+            View(self.place, team, harmless(self.at, team), self.width).store(octets, shadows)
+        elif flags is not None:
+            shadows.require(team, flags, f"a store to {self.place.name}", site.at, "a value", origin)
 
     def combine(self, memories: Memories, olds: Array, by: Callable[..., Array], values: tuple[Array, ...]) -> None:
         """Each active lane changes its item, those at one place one after the other. olds: gets what each found."""
@@ -52,7 +82,7 @@ class View:
             bits = np.ascontiguousarray(self.load(memories))
             np.copyto(olds, bits.view(olds.dtype), where=active)
             new = np.asarray(by(olds, *values)).astype(olds.dtype)
-            self.store(memories, new.view(UNITS[olds.itemsize]))
+            self.store(new.view(UNITS[olds.itemsize]), memories)
             return
         words = block.to_change(olds.itemsize).view(olds.dtype)
         row = self.team.look.rows(words.shape[1]) if block.rows > 1 else 0
@@ -68,13 +98,35 @@ class View:
         return Address(0, Part.of_lanes(across(self.team.look, block, self.at.full())))
 
 
-def joined(parts: Iterable[tuple[Bits, Team]]) -> Bits:
-    """One array of what each lane found in the buffer that it points into."""
-    (bits, _), *others = parts
-    for more, lanes in others:
-        where = lanes.full if more.ndim < 4 else lanes.full[..., None]
-        bits = np.where(where, more, bits)
-    return bits
+class Views(tuple[View, ...]):
+    """The same of an access by pointers that only a run knows: one for each buffer that lanes point into."""
+
+    __slots__ = ()
+
+    def load(self, memories: Memories | None = None) -> Bits:
+        """As of `View`, in one array."""
+        return self._joined(view.load(memories) for view in self)
+
+    def store(self, bits: Bits, memories: Memories | None = None) -> None:
+        """As of `View`."""
+        for view in self:
+            view.store(bits, memories)
+
+    def flags(self) -> Bits:
+        """As of `View`, in one array."""
+        return self._joined(view.flags() for view in self)
+
+    def store_flags(self, flags: Bits | None, origin: Origin = (None, None)) -> None:
+        """As of `View`."""
+        for view in self:
+            view.store_flags(flags, origin)
+
+    def _joined(self, parts: Iterator[Bits]) -> Bits:
+        bits = next(parts)
+        for more, view in zip(parts, self[1:], strict=True):
+            where = view.team.full if more.ndim < 4 else view.team.full[..., None]
+            bits = np.where(where, more, bits)
+        return bits
 
 
 def harmless(at: Address, team: Team) -> Address:

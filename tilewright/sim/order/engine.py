@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.isa import Fence, ProxyFence, RegisterFence, Signal
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine import SHARED_WINDOW, AccessEvent, Address, Hook, MeetingEvent, Site, arrivals_of, visits_of
+from tilewright.sim.machine import SHARED_WINDOW, AccessEvent, Hook, MeetingEvent, Site, arrivals_of, visits_of
 from tilewright.sim.order.asynchronous.in_flight import (
     check_freed,
     check_global,
@@ -44,13 +44,7 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.isa import Lanes
-    from tilewright.sim.machine.arrays import Ints
-    from tilewright.sim.machine.device import AnyFence, Device
-    from tilewright.sim.machine.operation import Operation, Waiting
-    from tilewright.sim.machine.signals import MBarrierSignal
-    from tilewright.sim.machine.team import Team
-    from tilewright.sim.machine.tmem import Taken
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine import Device, FenceEvent, Ints, MBarrierSignal, Operation, Taken, Team, Waiting, Wave
 
 # The order of one wave of CTAs: its clocks, channels and places.
 
@@ -204,10 +198,10 @@ class Order(Check):
     def warps_met(self, team: Team) -> None:
         self.orders[team.wave].clocks.warps_met(team)
 
-    def fenced(self, team: Team, fence: AnyFence, where: Address | None = None) -> None:
-        if isinstance(fence, RegisterFence):
+    def fenced(self, event: FenceEvent) -> None:
+        if isinstance(fence := event.fence, RegisterFence):
             return
-        order, who = self.orders[team.wave], team.actors
+        order, who = self.orders[event.team.wave], event.team.actors
         if isinstance(fence, Fence) and fence.scope == "warp":
             order.clocks.learn(who, order.clocks.published(who))
             return
@@ -226,7 +220,7 @@ class Order(Check):
             self.locations.fenced(order.clocks, who, sem, str(fence.scope), of_shared=fence.is_of_shared)
         if isinstance(fence, ProxyFence):
             for proxy in order.proxies:
-                proxy.fenced(team, fence, where)
+                proxy.fenced(event, fence)
         if sem in RELEASES:
             order.fences.passed(who, str(fence.scope), of_shared=fence.is_of_shared, is_sc=sem == "sc")
 

@@ -18,14 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine import AccessEvent, Bools, Hook, Ints, Operation, Site, Subject, Team, Wave
     from tilewright.sim.machine.device import Device, Footprint, GridsMeet
-    from tilewright.sim.machine.event import AccessEvent, Hook
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.machine.team import Team
-    from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.engine import Order
     from tilewright.terms import Told
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.explain.rules import LackingFence
 from tilewright.isa import ProxyFence
-from tilewright.sim.machine import WINDOW_BITS, AccessEvent, Actors, Address, Ints, Operation, Team, UnitView
+from tilewright.sim.machine import WINDOW_BITS, AccessEvent, Actors, FenceEvent, Ints, Operation, UnitView
 from tilewright.sim.order.knowledge.fences import FencePoints, Stamps
 from tilewright.sim.order.knowledge.known import FENCED, SEEN, Known
 from tilewright.sim.order.knowledge.locations import place_in
@@ -95,11 +95,11 @@ class SharedStores:
         self.last[rows, warps, lanes] = event.time
         self._noted.add("stored" if event.site.write else "loaded")
 
-    def fenced(self, team: Team, fence: ProxyFence, where: Address | None) -> None:
+    def fenced(self, event: FenceEvent, fence: ProxyFence) -> None:
         """Threads have fenced: their own stores, and those that they come after."""
         if fence.proxy != "async":
             return
-        who = team.actors
+        who = event.team.actors
         if fence.side == "acquire":
             self._acquired(who)
             return
@@ -205,10 +205,10 @@ class GlobalAccesses:
         self.buffers = buffers
         self.fences = FencePoints(clocks)
 
-    def fenced(self, team: Team, fence: ProxyFence, where: Address | None) -> None:
+    def fenced(self, event: FenceEvent, fence: ProxyFence) -> None:
         """Threads have fenced."""
         if (fence.proxy, fence.side) == ("async", "both") and fence.space in ("", "global") and self.buffers:
-            self.fences.add(team.actors)
+            self.fences.add(event.team.actors)
 
     def unfenced_by(self, operation: Operation) -> Iterator[LackingFence]:
         """The accesses that an operation which begins now may not come after, in words, and the missing fence."""
@@ -254,8 +254,9 @@ class TensorMaps:
         self.released = FencePoints(clocks)
         self.acquired: dict[tuple[int, int], FencePoints] = defaultdict(lambda: FencePoints(clocks))
 
-    def fenced(self, team: Team, fence: ProxyFence, where: Address | None) -> None:
+    def fenced(self, event: FenceEvent, fence: ProxyFence) -> None:
         """Threads have fenced: the maps that they changed, or one that they are going to use."""
+        team, where = event.team, event.where
         if fence.proxy != "tensormap":
             return
         if where is None:

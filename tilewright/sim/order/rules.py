@@ -6,6 +6,7 @@ Source: PTX ISA, "Cluster: distributed shared memory"; "Asynchronous operations"
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -183,34 +184,19 @@ class RemoteAccesses:
 
 WORD = 8  # bytes of an m-barrier
 NEVER = 1 << 62  # a time
-
-
-@dataclass(eq=False, slots=True)
-class LiveMBarrier:
-    """An m-barrier that was made and not ended: by which thread of its CTA, and when.
-
-    fenced: the time at which that thread first passed a fence for the cluster since.
-    """
-
-    thread: int
-    time: int
-    fenced: int = NEVER
-
-
-NOT_MADE = LiveMBarrier(0, NEVER)
+UNMADE = np.array([[0], [NEVER], [NEVER]])
 
 
 class MBarrierRules:
-    """The m-barriers of a wave that are alive, by row and offset. words: (CTAs, words of shared memory), is one
-    there?
+    """The m-barriers of a wave. alive: by offset, (3, CTAs): the thread of its CTA that made it, the time, and that at
+    which this thread first passed a fence for the cluster since; `UNMADE` where there is none.
     """
 
     def __init__(self, clocks: Clocks, cluster: ClusterMeetings) -> None:
         self.clocks = clocks
         self.cluster = cluster
         self.wave = clocks.wave
-        self.alive: dict[tuple[int, int], LiveMBarrier] = {}
-        self.words = np.zeros((clocks.wave.ctas, -(-max(clocks.wave.run.shared_bytes, 1) // WORD) + 1), np.bool_)
+        self.alive: dict[int, Ints] = defaultdict(lambda: UNMADE.repeat(clocks.wave.ctas, axis=1))
         self._checked: set[tuple[bytes, ...]] = set()  # see `_was_checked`
 
     def _was_checked(self, *use: Ints | Bools) -> bool:
@@ -230,13 +216,12 @@ class MBarrierRules:
     def initialised(self, signals: Signals, at: Span | None) -> None:
         """Record m-barriers that are made. Raises SimulationError for one that is alive already."""
         for k, row, thread in signals.who.each():
-            where = (int(signals.home[k]), int(signals.offset[k]))
-            if where in self.alive:
-                name, buffer = shared_text(self.wave, where[1]), self.wave.run.places.shared_at(where[1]).name
+            home, offset = int(signals.home[k]), int(signals.offset[k])
+            if self.alive[offset][1, home] < NEVER:
+                name, buffer = shared_text(self.wave, offset), self.wave.run.places.shared_at(offset).name
                 who = self.wave.thread_at(self.wave.first + row, thread)
                 raise broken("initialised twice", name, at=at, who=who, buffer=buffer)
-            self.alive[where] = LiveMBarrier(thread, self.clocks.wave.now)
-        self.words[signals.home, signals.offset // WORD] = True
+            self.alive[offset][:, home] = thread, self.clocks.wave.now, NEVER
         self._checked.clear()
 
     def ended(self, signals: Signals, at: Span | None) -> None:
@@ -244,45 +229,42 @@ class MBarrierRules:
         its warp has not met the thread that ends it. An arrival there is a race.
         """
         for k, row, thread in signals.who.each():
-            where = int(signals.home[k]), int(signals.offset[k])
-            if (one := self.alive.pop(where, None)) is None:
-                continue
+            where = home, offset = int(signals.home[k]), int(signals.offset[k])
+            made, self.alive[offset][:, home] = int(self.alive[offset][1, home]), UNMADE[:, 0]
             for wait in self.clocks.signal_history.at(where, waits=True):
                 lanes = 32 * wait.warp + np.flatnonzero(wait.lanes)
-                rows, homes = np.full(len(lanes), row), np.full(len(lanes), where[0])
+                rows, homes = np.full(len(lanes), row), np.full(len(lanes), home)
                 times = np.full(len(lanes), wait.time + 1)
-                if wait.time >= one.time and not self._know(rows, rows * 0 + thread, homes, lanes, times).any():
+                if wait.time >= made and not self._know(rows, rows * 0 + thread, homes, lanes, times).any():
                     raise ended_early(self.wave, (row, thread), where, wait, at)
-        self.words[signals.home, signals.offset // WORD] = False
         self._checked.clear()
 
     def touched(self, event: AccessEvent) -> None:
         """Threads touch shared memory. Raises SimulationError where that is an m-barrier, touched as plain data."""
-        site, (low, end) = event.site, event.span
-        if not self.alive or site.how.is_signal:
-            return
-        if not (site.is_remote or self.words[:, max(low, 0) // WORD : (end - 1) // WORD + 1].any()):
-            return
-        (rows, warps, lanes), (homes, first) = event.team.threads, event.places
-        for byte in range(0, site.width + WORD - 1, WORD):
-            offset = first + min(byte, site.width - 1)
-            hit = self.words[homes, np.minimum(offset // WORD, self.words.shape[1] - 1)]
-            if hit.any():
-                k = int(np.argmax(hit))
-                name, there = shared_text(self.wave, int(offset[k])), self.wave.run.places.shared_at(int(offset[k]))
-                did = Term("operation", (site.op,)), "overwrites" if site.write else "reads", name
-                who = self.wave.thread_at(self.wave.first + int(rows[k]), 32 * int(warps[k]) + int(lanes[k]))
-                raise broken("no data", *did, at=site.at, who=who, buffer=there.name)
+        site, (low, end), hits = event.site, event.span, list[tuple[int, int]]()
+        for offset, (_, times, _) in self.alive.items() if not site.how.is_signal else ():
+            if site.is_remote or (low < offset + WORD and offset < end):
+                homes, first = event.places
+                hit = (first < offset + WORD) & (offset < first + site.width) & (times[homes] < NEVER)
+                hits += [(int(np.argmax(hit)), offset)] if hit.any() else []
+        if hits:
+            k, offset = min(hits)
+            rows, warps, lanes = event.team.threads
+            name, there = shared_text(self.wave, offset), self.wave.run.places.shared_at(offset)
+            did = Term("operation", (site.op,)), "overwrites" if site.write else "reads", name
+            who = self.wave.thread_at(self.wave.first + int(rows[k]), 32 * int(warps[k]) + int(lanes[k]))
+            raise broken("no data", *did, at=site.at, who=who, buffer=there.name)
 
     # and other CTAs learn of them
 
     def fenced(self, who: Actors) -> None:
         """Threads have passed a fence for the cluster."""
         self.clocks.wave.tick()
-        for (row, _), one in self.alive.items() if self.wave.run.cluster_ctas > 1 else ():
-            here = (who.rows == row) & (who.warps == one.thread >> 5)
-            if one.fenced == NEVER and who.lanes[here][:, one.thread & 31].any():
-                one.fenced = self.clocks.wave.now
+        passed, rows = np.zeros((self.wave.ctas, self.wave.run.warps, 32), np.bool_), np.arange(self.wave.ctas)
+        passed[who.rows, who.warps] = who.lanes
+        for makers, times, fenced in self.alive.values() if self.wave.run.cluster_ctas > 1 else ():
+            new = passed[rows, makers >> 5, makers & 31] & (times < NEVER) & (fenced == NEVER)
+            fenced[new] = self.clocks.wave.now
 
     # Uses: Raises SimulationError where an m-barrier may not have been made
 
@@ -303,9 +285,10 @@ class MBarrierRules:
     def _check(self, use: tuple[str, str], users: tuple[Ints, Ints, Ints, Ints], at: Span | None) -> None:
         """use: see `uninitialised`. users: row and thread of each, and row and offset of its m-barrier."""
         rows, threads, homes, offsets = users
-        places, which = np.unique(homes << 32 | offsets, return_inverse=True)
-        ones = (self.alive.get((place >> 32, place & 0xFFFFFFFF), NOT_MADE) for place in places.tolist())
-        makers, times, fenced = np.array([(one.thread, one.time, one.fenced) for one in ones])[which].T
+        made = np.zeros((3, len(rows)), np.int64)
+        for offset in np.unique(offsets).tolist():
+            made[:, offsets == offset] = self.alive[offset][:, homes[offsets == offset]]
+        makers, times, fenced = made
         known = self._know(rows, threads, homes, makers, times) | self.cluster.has_met(rows, homes, makers, fenced)
         known |= (times == NEVER) & (rows == homes)
         if not known.all():

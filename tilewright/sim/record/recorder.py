@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from tilewright.errors import SimulationError
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Value
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.device import AnyFence, Device
-    from tilewright.sim.machine.event import AccessEvent, Hook, MeetingEvent
+    from tilewright.sim.machine.device import Device
+    from tilewright.sim.machine.event import AccessEvent, FenceEvent, Hook, MeetingEvent
     from tilewright.sim.machine.operation import Operation, Waiting
     from tilewright.sim.machine.signals import MBarrierSignal
     from tilewright.sim.machine.sites import Site
@@ -372,8 +372,8 @@ class Recorder(Check):
             closed = tuple(stream.issued.pop(group, ()))
             self.add(stream, Committed(seq, self.now, row, group, closed))
 
-    def fenced(self, team: Team, fence: AnyFence, where: Address | None = None) -> None:
-        if not self.on or not self.streams or isinstance(fence, RegisterFence):
+    def fenced(self, event: FenceEvent) -> None:
+        if not self.on or not self.streams or isinstance(fence := event.fence, RegisterFence):
             return
         if isinstance(fence, Fence):
             words: tuple[object, ...] = ("fence", fence.sem, fence.scope, fence.only)
@@ -381,7 +381,7 @@ class Recorder(Check):
             words = ("proxy fence", fence.proxy, fence.space, "" if fence.side == "both" else fence.side)
         text = " ".join(str(word) for word in words if word)
         seq = self.event()
-        for _, _, stream in self.active(team):
+        for _, _, stream in self.active(event.team):
             self.add(stream, Fenced(seq, self.now, self.last_row, text))
 
     # Operations

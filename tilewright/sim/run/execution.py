@@ -28,14 +28,10 @@ from tilewright.host import MOST_SECONDS, MOST_STEPS, Limits, available_bytes, b
 from tilewright.ir.tensor_map import MAP_BYTES, MapFields, mapped
 from tilewright.public import at_the_edge
 from tilewright.records import NotebookText, replace
-from tilewright.sim.machine.batch import Batch
-from tilewright.sim.machine.counts import Counts, Line
-from tilewright.sim.machine.device import Device
+from tilewright.sim.machine import Batch, Counts, Device, Line, Look, Team, Wave
 from tilewright.sim.machine.memory import keep_pages
 from tilewright.sim.machine.places import MULTICAST, BufferPlaces, OfRank, Ranks, groups_of
 from tilewright.sim.machine.precedence import FORWARDS, Precedence
-from tilewright.sim.machine.team import Look, Team
-from tilewright.sim.machine.wave import Wave
 from tilewright.sim.run.schedule import Scheduler
 from tilewright.terms import Term, option, symbol, told
 

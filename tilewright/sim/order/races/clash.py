@@ -1,4 +1,4 @@
-"""Pairs of accesses of which neither is known to come first, and the race that is reported of them."""
+"""The race that is reported of pairs of accesses of which neither is known to come first."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine import Bools, Device, Ints, Site, Team, numbers
-from tilewright.sim.order.races.records import CTA, CTA_BITS, THREAD, AccessRecord
+from tilewright.sim.machine import Bools, Site, Team, numbers
+from tilewright.sim.order.races.records import AccessRecord, apart
 
 if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.clocks import Thread
-    from tilewright.sim.order.races.records import Candidates, Record
+    from tilewright.sim.order.races.records import Record
 
 LOOSE, CHECKED, NUMBERED, DEPENDENT = "loose", "checked", "numbered", "dependent"
 
@@ -79,69 +79,3 @@ class Clash:
         """How far the two threads are apart, see `apart`."""
         each = (np.array(number) for number in (*self.later, *self.earlier))
         return int(apart(*each, run=self.team.wave.run))
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Pairs:
-    """Pairs of accesses, n of them, as clocks name threads. number: of the candidate. row, thread, knower, cta: of the
-    later access. time, other_thread, other_cta: of the earlier one.
-    """
-
-    candidates: Candidates
-    number: Ints
-    row: Ints
-    thread: Ints
-    knower: Ints
-    cta: Ints
-    time: Ints
-    other_thread: Ints
-    other_cta: Ints
-
-    def __len__(self) -> int:
-        return len(self.number)
-
-    def __getitem__(self, which: Bools | Ints) -> Pairs:
-        return Pairs(self.candidates, *(getattr(self, name)[which] for name in Pairs.__slots__[1:]))
-
-    def lane(self, k: int) -> tuple[int, int, int]:
-        """(CTA, warp, lane) of the later access in its team."""
-        found, n = self.candidates, self.number[k]
-        return int(found.cta[n]), int(found.warp[n]), int(found.lane[n])
-
-    @property
-    def chosen(self) -> Candidates:
-        """The candidates that are in any."""
-        return self.candidates[self.number]
-
-    def later(self, k: int) -> Thread:
-        """The thread of the later access."""
-        return int(self.cta[k]), int(self.thread[k])
-
-    def earlier(self, k: int) -> Thread:
-        """The thread of the earlier access."""
-        return int(self.other_cta[k]), int(self.other_thread[k])
-
-    def apart(self, run: Device) -> Ints:
-        """How far the threads are apart, see `apart`."""
-        return apart(self.cta, self.thread, self.other_cta, self.other_thread, run=run)
-
-
-def apart(cta: Ints, thread: Ints, other_cta: Ints, other_thread: Ints, *, run: Device) -> Ints:
-    """How far threads are apart: 0 of one warp, 1 of one CTA, 2 of one cluster, 3 of one GPU, 4 beyond."""
-    found = np.where(thread >> 5 != other_thread >> 5, 1, 0)
-    for far, scope in enumerate(("cta", "cluster", "gpu"), 2):
-        found = np.where(cta // run.reach[scope] != other_cta // run.reach[scope], far, found)
-    return found
-
-
-def pairs_of(access: AccessRecord, found: Candidates) -> Pairs:
-    """The pairs of an access with the earlier ones that may race with it."""
-    places, clocks = access.places, access.clocks
-    ctas, warps = access.seen.ctas, access.seen.warps
-    row, warp = ctas.start + ctas.step * found.cta, warps.start + warps.step * found.warp
-    thread = warp * 32 + found.lane
-    cta = row + access.team.wave.first
-    other = found.tags >> CTA & (1 << CTA_BITS) - 1 if places.is_global else cta
-    knower = warp if access.site.how.collective else clocks.knower[thread]
-    n, time = np.arange(len(found)), found.tags >> places.shift
-    return Pairs(found, n, row, thread, knower, cta, time, found.tags & THREAD, other)

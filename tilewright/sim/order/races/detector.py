@@ -19,7 +19,7 @@ from tilewright.sim.order.knowledge.fences import Stamps
 from tilewright.sim.order.knowledge.known import joined_others
 from tilewright.sim.order.knowledge.locations import Locations, Where, threads_of
 from tilewright.sim.order.knowledge.releases import RELEASE
-from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED, Clash, Pairs, pairs_of
+from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED, Clash
 from tilewright.sim.order.races.permitted import (
     are_morally_strong,
     finds_out,
@@ -37,7 +37,7 @@ from tilewright.sim.order.races.records import (
     EQUAL,
     THREAD,
     AccessRecord,
-    Candidates,
+    Pairs,
 )
 from tilewright.sim.order.races.swaps import SwapReads
 from tilewright.sim.order.reports.race import report, warned, warning
@@ -70,25 +70,24 @@ def keep_newest(known: dict[Key, Kept], most: int) -> None:
         del known[next(iter(known))]
 
 
-def clash_with_reads(access: AccessRecord, found: Candidates) -> Clash | None:
+def clash_with_reads(access: AccessRecord, pairs: Pairs) -> Clash | None:
     """The race of a write with earlier reads that is reported; loose, where all of them come first in practice."""
-    clash, _ = clash_of(access, found, with_writer=False)
+    clash, _ = clash_of(access, pairs, with_writer=False)
     if clash is not None and access.clocks.loose:
-        strict, _ = clash_of(replace(access, also=(*access.also, access.clocks.loose)), found, with_writer=False)
+        strict, _ = clash_of(replace(access, also=(*access.also, access.clocks.loose)), pairs, with_writer=False)
         return strict or replace(clash, excuse=LOOSE)
     return clash
 
 
 def clash_of(
-    access: AccessRecord, found: Candidates, *, with_writer: bool, excused: Excused | None = None
+    access: AccessRecord, pairs: Pairs, *, with_writer: bool, excused: Excused | None = None
 ) -> tuple[Clash | None, Pairs]:
-    """The race among candidates that is reported, if there is one, and the pairs that may meet without an order.
+    """The race among pairs that is reported, if there is one, and those that may meet without an order.
 
     The pair of threads that are farthest apart is reported: what orders them orders the others. excused: of pairs,
     which need no report.
     """
-    pairs = pairs_of(access, found)
-    many = found.of_many
+    many = pairs.of_many.copy()
     is_sure = with_writer and access.lone is not None  # what it knows is no candidate
     known = np.zeros(len(pairs), np.bool_) if is_sure else access.knows(pairs)
     if with_writer and many.any():
@@ -112,11 +111,11 @@ def clash_of(
     return clash, pairs[unknown | many] if clash is None or clash.excuse == CHECKED else unordered
 
 
-def unordered(access: AccessRecord, found: Candidates) -> Candidates:
+def unordered(access: AccessRecord, pairs: Pairs) -> Pairs:
     """The writes that do not come before an access, which is morally strong with all of them."""
-    if access.lone is not None or (many := found.of_many).all():
-        return found
-    return found[many | ~access.knows(pairs_of(access, found))]
+    if access.lone is not None or pairs.of_many.all():
+        return pairs
+    return pairs[pairs.of_many | ~access.knows(pairs)]
 
 
 def _racing(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> tuple[Bools, Bools]:
@@ -153,7 +152,7 @@ def farthest_clash(access: AccessRecord, racing: Pairs, *, with_writer: bool) ->
     k = int(np.argmax(racing.apart(access.team.wave.run)))
     other = access.places.log.find(int(racing.other_cta[k]), int(racing.time[k]))
     alike = with_writer and access.site.write and bool(are_plain(access, racing).all())
-    lanes = racing.chosen.lanes(access.seen.shape)
+    lanes = racing.lanes_in(access.seen.shape)
     excuse = EQUAL if alike and access.finds_equal()[lanes].all() else ""
     return Clash(access, racing.lane(k), racing.earlier(k), other, with_writer, excuse, lanes=lanes)
 
@@ -235,13 +234,13 @@ class VolatileReads:
         self._counters: dict[Where, dict[Thread, tuple[int, bool]]] = {}
         self._written: dict[tuple[int, int, int], list[tuple[int, Known]]] = {}
 
-    def read(self, access: AccessRecord, found: Candidates | None) -> Clash | None:
+    def read(self, access: AccessRecord, found: Pairs | None) -> Clash | None:
         """A strong read has found writes that nothing orders before it. One that polls observes them; of another one
         that is volatile, the race with a write on whose order it relies.
         """
         if not self._awake or found is None or not len(found) or not access.site.shows:
             return None
-        pairs = pairs_of(access, found[~found.of_many])
+        pairs = found[~found.of_many]
         if access.site.polls:
             writers = zip(pairs.cta.tolist(), pairs.other_cta.tolist(), pairs.other_thread.tolist(), strict=True)
             last = {writer: k for k, writer in enumerate(writers)}
@@ -353,7 +352,7 @@ class Tickets:
                 own[where] = _Ticket(thread, access.time, seen[cta, thread])
                 keep_newest(own, OBSERVATIONS)
 
-    def clash_of(self, access: AccessRecord, found: Candidates) -> tuple[Clash | None, Pairs]:
+    def clash_of(self, access: AccessRecord, found: Pairs) -> tuple[Clash | None, Pairs]:
         """As `clash_of` of earlier writes; where all of them come before numbers that were taken earlier, a plain
         access is a warning, and a volatile read, which no L1 answers, is right.
         """
@@ -483,12 +482,12 @@ class RaceDetector:
             self._report(lost_store(access, *lost))
         many = lost[0] if lost is not None else None
         if unknown is not None and len(unknown) and (alike or access.site.how.sem != "weak"):
-            lanes = unknown.lanes(access.seen.shape)
+            lanes = unknown.lanes_in(access.seen.shape)
             many = lanes if many is None else many | lanes
         if many is not None:
             access.places.mark_many(access, many)
 
-    def meet(self, access: AccessRecord) -> tuple[bool, Candidates | None]:
+    def meet(self, access: AccessRecord) -> tuple[bool, Pairs | None]:
         """Raises SimulationError where it races; returns earlier writes that it does not know of, and whether it writes
         the same as they did, which is tolerated.
         """
@@ -499,8 +498,7 @@ class RaceDetector:
         if found is not None and is_strong_with_all(access, write=True):
             unknown = unordered(access, found)
         elif found is not None:
-            clash, pairs = self.tickets.clash_of(access, found)
-            unknown = pairs.chosen
+            clash, unknown = self.tickets.clash_of(access, found)
             self._report(clash)
         asks = access.site.write and not is_strong_with_all(access, write=False)
         found = access.places.reads_before(access) if asks else None

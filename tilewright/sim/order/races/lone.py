@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.sim.machine import MemoryRows, Site, Team, numbers
 from tilewright.sim.order.races.permitted import is_frail, newest_frail
-from tilewright.sim.order.races.records import CTA, CTA_BITS, MANY, THREAD, UNIT, Candidates
+from tilewright.sim.order.races.records import CTA, CTA_BITS, MANY, THREAD, UNIT, Pairs
 
 if TYPE_CHECKING:
     from tilewright.sim.order.races.records import AccessRecord, Tags
@@ -34,7 +34,7 @@ class Lone:
         cta, warp, lane = team.first
         return cls(team.first, numbers(team.ctas)[cta], 32 * numbers(team.warps)[warp] + lane)
 
-    def candidates(self, access: AccessRecord, block: MemoryRows) -> Candidates | None:
+    def candidates(self, access: AccessRecord, block: MemoryRows) -> Pairs | None:
         """The accesses that tags name, but for its own and for those that it comes after."""
         places, clocks, cta = access.places, access.clocks, self.row + access.team.wave.first
         mine, knower = self.thread | cta << CTA, int(clocks.knower[self.thread])
@@ -45,7 +45,10 @@ class Lone:
             other = tag >> CTA & (1 << CTA_BITS) - 1, tag & THREAD, tag >> places.shift
             if tag & MANY or not clocks.is_known(self.row, knower, *other, also=access.also):
                 late.append((*self.lane, unit, tag))
-        return Candidates(*np.array(late, np.int64).T) if late else None
+        if not late:
+            return None
+        *where, tags = np.array(late, np.int64).T
+        return Pairs.of(access, where, tags)
 
     def write(self, access: AccessRecord, block: MemoryRows, *, many: bool = False) -> None:
         """Its tag at all places that it touches. many: do those tags stand for others, too?"""

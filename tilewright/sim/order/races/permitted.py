@@ -17,8 +17,7 @@ from tilewright.sim.order.knowledge.releases import hold_each_other, holds
 if TYPE_CHECKING:
     from tilewright.sim.machine import Bools, Ints, Site
     from tilewright.sim.order.knowledge.clocks import Thread
-    from tilewright.sim.order.races.clash import Pairs
-    from tilewright.sim.order.races.records import AccessRecord, Record
+    from tilewright.sim.order.races.records import AccessRecord, Pairs, Record
 
 
 def are_morally_strong(access: AccessRecord, pairs: Pairs, other: Record) -> Bools:

@@ -20,7 +20,7 @@ from tilewright.sim.order.bounds import LATE_ACCESSES
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fences import Stamps
 from tilewright.sim.order.knowledge.known import Times
-from tilewright.sim.order.races.clash import CHECKED, Clash, Pairs, pairs_of
+from tilewright.sim.order.races.clash import CHECKED, Clash
 from tilewright.sim.order.races.lone import Lone
 from tilewright.sim.order.races.permitted import (
     are_morally_strong,
@@ -40,8 +40,8 @@ from tilewright.sim.order.races.records import (
     THREAD,
     UNIT,
     AccessRecord,
-    Candidates,
     Log,
+    Pairs,
     Record,
     bound_of,
 )
@@ -76,9 +76,8 @@ def are_known_together(access: AccessRecord, pairs: Pairs) -> Bools:
 
 def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> Clash | None:
     """The race with one of the accesses that several threads have made there; of threads that are farthest apart."""
-    places, found = access.places, pairs.candidates
-    at = spread(access.at.full(), access.seen.shape)[found.cta, found.warp, found.lane]
-    place = (at // places.grain + found.unit)[pairs.number]
+    places = access.places
+    place = spread(access.at.full(), access.seen.shape)[pairs.lanes] // places.grain + pairs.where[:, 3]
     key = place if places.is_global else place + pairs.cta * SPAN
     order = np.lexsort((pairs.knower, pairs.row, key))
     order = order[_two_of_each(key[order], pairs.row[order], pairs.knower[order])]
@@ -103,7 +102,7 @@ def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -
         if last < low or first > high:
             continue
         if with_writer and access.site.write and record.is_plain:
-            equal = access.finds_equal()[found.cta, found.warp, found.lane][mine.number] if equal is None else equal
+            equal = access.finds_equal()[mine.lanes] if equal is None else equal
             clash = _clash_with(access, record, mine[~equal], key[~equal])
             alike = None if clash else _clash_with(access, record, mine[equal], key[equal])
             clash = replace(alike, excuse=EQUAL) if alike else clash
@@ -340,7 +339,7 @@ class TaggedPlaces(CtaRows):
             return False
         return not (self.writes.may_race(access) or (access.site.write and self.reads.may_race(access)))
 
-    def writes_before(self, access: AccessRecord) -> Candidates | None:
+    def writes_before(self, access: AccessRecord) -> Pairs | None:
         """The last writes at an access's places that may not be ordered before it."""
         if self._late_writes and self._meets_late(access):
             self._settle_writes()
@@ -360,14 +359,14 @@ class TaggedPlaces(CtaRows):
             return False
         return not access.is_apart(self._late_writes)
 
-    def reads_before(self, access: AccessRecord) -> Candidates | None:
+    def reads_before(self, access: AccessRecord) -> Pairs | None:
         """The last reads at an access's places that may not be ordered before it."""
         if not self.reads.may_race(access):
             return None
         self._settle_reads()
         return self._candidates(access, self.tags_of(self.reads))
 
-    def _candidates(self, access: AccessRecord, block: MemoryRows) -> Candidates | None:
+    def _candidates(self, access: AccessRecord, block: MemoryRows) -> Pairs | None:
         if access.lone is not None:
             return access.lone.candidates(access, block)
         tags = access.load(block)
@@ -395,7 +394,7 @@ class TaggedPlaces(CtaRows):
         cta, warp, lane, unit = where = late.nonzero()
         if not len(cta):
             return None
-        return Candidates(some[cta], warp, lane, unit, spread(tags, late.shape)[where].astype(np.int64))
+        return Pairs.of(access, (some[cta], warp, lane, unit), spread(tags, late.shape)[where].astype(np.int64))
 
     def last(self, units: Ints, *, write: bool, home: int | None = None, combines: bool = False) -> Stamps:
         """The last stores of threads, or the loads, at some places of a global buffer, ordered or not.
@@ -566,9 +565,8 @@ class TaggedPlaces(CtaRows):
             others &= old >> self.shift > bound_of(before)
         if at_once:
             others &= access.seen.full[..., None]
-            cta, warp, lane, unit = np.nonzero(others)
-            found = Candidates(cta, warp, lane, unit, spread(old, others.shape)[others].astype(np.int64))
-            others[others] = found.of_many | ~access.knows(pairs_of(access, found))
+            found = Pairs.of(access, np.nonzero(others), spread(old, others.shape)[others].astype(np.int64))
+            others[others] = found.of_many | ~access.knows(found)
         if access.site.how.sem != "weak":
             others = others | self._frail(access, old, write=False)
         access.store(self.tags_of(self.reads), tags)

@@ -27,11 +27,11 @@ from tilewright.sim.order.knowledge.fences import Stamps
 from tilewright.sim.order.knowledge.known import Times
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import TypeAlias
 
-    from tilewright.sim.machine import Bools, Ints, Precedence, Shape, Site, Team
-    from tilewright.sim.order.races.clash import Pairs
+    from tilewright.sim.machine import Bools, Device, Ints, Precedence, Shape, Site, Team
+    from tilewright.sim.order.knowledge.clocks import Thread
     from tilewright.sim.order.races.lone import Lone
     from tilewright.sim.order.races.places import TaggedPlaces
 
@@ -113,8 +113,8 @@ class AccessRecord:
 
     def knows(self, pairs: Pairs) -> Bools:
         """Which earlier accesses come before?"""
-        of = pairs
-        return self.clocks.knows(of.row, of.knower, of.other_cta, of.other_thread, of.time, also=self.also)
+        later, earlier = (pairs.row, pairs.knower), (pairs.other_cta, pairs.other_thread, pairs.time)
+        return self.clocks.knows(*later, *earlier, also=self.also)
 
     def knows_record(self, record: Record, pairs: Pairs) -> Bools:
         """Which earlier accesses, all of one record, come before? What a warp did together, all of its lanes did."""
@@ -337,25 +337,68 @@ class Record:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Candidates(Entries):
-    """Earlier accesses that may race, n of them. cta, warp, lane, unit: where in the access that finds them."""
+class Pairs(Entries):
+    """An access and earlier ones that may race with it, n of them, as clocks name threads. where: (n, 4), the CTA, the
+    warp and the lane in its team, and which of the lane's tags. row, thread, knower, cta: of the later access. time,
+    other_thread, other_cta: of the earlier one; of_many: was that made by several threads that do not know each other?
+    """
 
+    where: Ints
+    row: Ints
+    thread: Ints
+    knower: Ints
     cta: Ints
-    warp: Ints
-    lane: Ints
-    unit: Ints
-    tags: Ints
+    time: Ints
+    other_thread: Ints
+    other_cta: Ints
+    of_many: Bools
+
+    @classmethod
+    def of(cls, access: AccessRecord, where: Sequence[Ints], tags: Ints) -> Pairs:
+        """The pairs that tags tell of, at these places of an access."""
+        places, ctas, warps = access.places, access.seen.ctas, access.seen.warps
+        row, warp = ctas.start + ctas.step * where[0], warps.start + warps.step * where[1]
+        thread, cta = warp * 32 + where[2], row + access.team.wave.first
+        knower = warp if access.site.how.collective else access.clocks.knower[thread]
+        other = tags >> CTA & (1 << CTA_BITS) - 1 if places.is_global else cta
+        time = tags >> places.shift
+        return cls(np.stack(where, -1), row, thread, knower, cta, time, tags & THREAD, other, tags & MANY != 0)
 
     @property
-    def of_many(self) -> Bools:
-        """Which were made by several threads that do not know each other?"""
-        return np.asarray(self.tags & MANY != 0)
+    def lanes(self) -> tuple[Ints, Ints, Ints]:
+        """CTA, warp and lane of each later access in its team."""
+        return self.where[:, 0], self.where[:, 1], self.where[:, 2]
 
-    def lanes(self, shape: Shape) -> Bools:
-        """The lanes that have any, of an access with this shape."""
+    def lane(self, k: int) -> tuple[int, int, int]:
+        """Those of one."""
+        cta, warp, lane, _ = self.where[k].tolist()
+        return cta, warp, lane
+
+    def later(self, k: int) -> Thread:
+        """The thread of the later access."""
+        return int(self.cta[k]), int(self.thread[k])
+
+    def earlier(self, k: int) -> Thread:
+        """The thread of the earlier access."""
+        return int(self.other_cta[k]), int(self.other_thread[k])
+
+    def apart(self, run: Device) -> Ints:
+        """How far the threads are apart, see `apart`."""
+        return apart(self.cta, self.thread, self.other_cta, self.other_thread, run=run)
+
+    def lanes_in(self, shape: Shape) -> Bools:
+        """The lanes that are in any, of an access with this shape."""
         lanes = np.zeros(shape, np.bool_)
-        lanes[self.cta, self.warp, self.lane] = True
+        lanes[self.lanes] = True
         return lanes
+
+
+def apart(cta: Ints, thread: Ints, other_cta: Ints, other_thread: Ints, *, run: Device) -> Ints:
+    """How far threads are apart: 0 of one warp, 1 of one CTA, 2 of one cluster, 3 of one GPU, 4 beyond."""
+    found = np.where(thread >> 5 != other_thread >> 5, 1, 0)
+    for far, scope in enumerate(("cta", "cluster", "gpu"), 2):
+        found = np.where(cta // run.reach[scope] != other_cta // run.reach[scope], far, found)
+    return found
 
 
 class Log:
