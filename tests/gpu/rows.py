@@ -57,6 +57,7 @@ IN_PROGRAMS = {
     *wgmma_oracles.COVERED,
     *(f"ptx.wgmma.{name}" for name in ("fence", "commit_group", "wait_group")),
     *(({*SCALAR_ORACLES} | scalar_oracles.COVERED) - {"ptx.ld", "ptx.st", "ptx.st.vec"}),  # test_scalar_rows
+    *("ptx.tex", "ptx.tex.level"),  # test_textures; layers of textures are not compared
     "ptx.fence.proxy_tensormap.acquire",  # of 128 bytes in global memory
 }
 ME = cta * 32 + lane

@@ -50,7 +50,7 @@ def test_the_report_says_what_becomes_of_the_elements() -> None:
     said = judged("copy", dst, [src], "cta", 128)
 
     assert (said.variant, said.plan) == (
-        "converted", "2 x 4 elements for each of 128 threads, 2 at once, converted to float16",
+        "converted", "2 x 4 elements for each of 128 threads, 2 at once, converted to float16, in pairs",
     )  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def test_registers_of_other_threads_are_brought_before_they_are_converted() -> N
 
     assert said.variant == "permuted_and_converted"
     assert said.plan.startswith("S by permute_layout/")
-    assert said.plan.endswith("converted to float16")
+    assert said.plan.endswith("converted to float16, in pairs")
 
 
 @pytest.mark.parametrize(("fill", "found"), [(0, 0), (2, 2), (None, 7)])
