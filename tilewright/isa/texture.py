@@ -125,11 +125,7 @@ def _bits(values: NDArray[np.float64], texture: NDArray[Any], type: str) -> NDAr
 
 
 def _form(name: str, more: str = "") -> Form:
-    types = {
-        "dim": {dim: f".{dim}" for dim in SHAPES},
-        "type": words("f32", "u32", "s32"),
-        "coord": words("f32", "s32"),
-    }
+    types = {"dim": words(*SHAPES), "type": words("f32", "u32", "s32"), "coord": words("f32", "s32")}
     return Form(
         Ptx(f"{name}{{dim}}.v4{{type}}{{coord}}", types, f"{{mnemonic}} {{r}}, [{{tex}}, {{coords}}]{more};"),
         since("sm_75"),
