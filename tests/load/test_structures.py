@@ -293,3 +293,19 @@ __global__ void k(int* out, const Box box) { out[threadIdx.x] = box.side[threadI
 
     assert "box" in str(raised.value)
     assert "param" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("define", "kind", "element"), [("float", "float", "float32"), ("long long", "long long", "int64")]
+)
+def test_a_type_that_a_macro_stands_for_is_a_plain_number(define: str, kind: str, element: str) -> None:
+    text = f"""
+#ifndef DTYPE
+#define DTYPE {define}
+#endif
+__global__ void scale(DTYPE* x, const DTYPE* y, DTYPE by) {{ x[threadIdx.x] = y[threadIdx.x] * by; }}
+"""
+    written = tw.load_cu(text)["scale"].written
+
+    assert [param.type for param in written] == [f"{kind}*", f"const {kind}*", kind]
+    assert [param.element for param in written] == [element, element, ""]
