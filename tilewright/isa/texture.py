@@ -23,7 +23,7 @@ from tilewright.isa.table import instruction
 SHAPES = {"1d": (0, 1, 0), "2d": (0, 2, 0), "3d": (0, 3, 1), "a1d": (1, 1, 0), "a2d": (1, 2, 1)}
 """By the word for it: layers are counted first, so many dimensions, so many coordinates that nobody reads."""
 WRAP, CLAMP, MIRROR, BORDER = range(len(ADDRESSES))
-STEPS = 256  # of a weight between two texels: it has 8 bits behind the point
+STEPS = 256  # of a weight between two texels: it has 8 bits behind the point, rounded to the nearest on an H200
 FAR = 1 << 24  # no texture has so many texels along a dimension
 
 
