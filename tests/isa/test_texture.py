@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -76,3 +77,36 @@ def test_bytes_are_read_as_numbers_from_0_to_1_where_the_texture_says_so() -> No
 
     assert plain[:, 0].tolist() == [0, 255, 51, 102]
     np.testing.assert_allclose(floats[:, 0].view(np.float32), [0, 1, 0.2, 0.4], rtol=1e-6)
+
+
+ON_AN_H200 = {  # between two texels, 0 and 1, at -2.25, -2, ...: by the address mode, and are coordinates normalized?
+    ("wrap", True): "1 .5 0 .5 1 .5 0 .5 1 .5 0 .5 1 .5 0 .5 1 .5 0 .5 1 .5 0 .5",
+    ("clamp", False): "0 0 0 0 0 0 0 0 0 0 0 0 .25 .5 .75 1 1 1 1 1 1 1 1 1",
+    ("clamp", True): "0 0 0 0 0 0 0 0 0 0 0 .5 1 1 1 1 1 1 1 1 1 1 1 1",
+    ("mirror", True): "0 0 0 .5 1 1 1 .5 0 0 0 .5 1 1 1 .5 0 0 0 .5 1 1 1 .5",
+    ("border", False): "0 0 0 0 0 0 0 0 0 0 0 0 .25 .5 .75 1 .75 .5 .25 0 0 0 0 0",
+    ("border", True): "0 0 0 0 0 0 0 0 0 0 0 .5 1 .5 0 0 0 0 0 0 0 0 0 0",
+}
+
+
+def two_texels(xs: Sequence[float], address: str, normalized: bool) -> list[float]:
+    """What a fetch gives at up to 32 places."""
+    numbers = np.full((2, 32), 0.5, np.float32)
+    numbers[0, : len(xs)] = xs
+    fields = TextureFields((2, 1), "float32", 1, "linear", address, normalized)
+    bits = execute(fields, np.array([0, 1], np.float32), numbers.view(np.uint32), dim="2d", type="f32", coord="f32")
+    mixed: list[float] = bits[0].view(np.float32)[: len(xs)].tolist()
+    return mixed
+
+
+@pytest.mark.parametrize(("address", "normalized"), ON_AN_H200)
+def test_two_texels_are_mixed_as_an_h200_mixes_them(address: str, normalized: bool) -> None:
+    got = two_texels([-2.25 + 0.25 * step for step in range(24)], address, normalized)
+
+    assert got == [*map(float, ON_AN_H200[address, normalized].split())]
+
+
+def test_weights_are_rounded_to_the_nearest_256th_as_an_h200_does() -> None:
+    got = two_texels([0.5 + step / 4096 for step in range(32)], "clamp", normalized=False)
+
+    assert [value * 256 for value in got] == [*[0] * 8, *[1] * 16, *[2] * 8]

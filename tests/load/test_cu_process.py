@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,3 +40,46 @@ def test_the_process_of_nvrtc_ends_at_its_limits(
 
     with pytest.raises(ToolError, match=words):
         load_cu(f"#define a0 +1\n{EIGHTFOLD}__global__ void k(int* p) {{ *p = 0 {'a7' * (limit == 'SECONDS')}; }}\n")
+
+
+COUNTED = """
+template <int N> __global__ void k(int* p) { p[threadIdx.x] = N; }
+int main(int argc, char** argv) {
+    int* p = nullptr;
+    k<1><<<1, 32>>>(p);
+    k<3><<<1, 32>>>(p);
+    k<5><<<1, 32>>>(p);
+}
+"""
+
+
+def without_a_process(monkeypatch: pytest.MonkeyPatch, crashes: str) -> None:
+    """The process of NVRTC ends by a signal where a request asks for an instance."""
+    answered = cu_compile.answered
+
+    def fallible(request: dict[str, Any]) -> dict[str, Any]:
+        if crashes in request["names"]:
+            raise cu_compile._Crash("NVRTC did not finish", given="signal 11")
+        return answered(request)
+
+    monkeypatch.setattr(cu_compile, "answered", fallible)
+    monkeypatch.setenv("TILEWRIGHT_CACHE_BYTES", "0")
+
+
+def test_an_instance_at_which_nvrtc_crashes_is_refused_and_the_others_are_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    without_a_process(monkeypatch, "k<3>")
+
+    module = load_cu(COUNTED)
+
+    assert module.kernels == ["k<1>", "k<5>"]
+    assert str(module.refused["k<3>"].given) == "signal 11"
+
+
+def test_a_crash_at_the_only_instance_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_a_process(monkeypatch, "k<3>")
+    text = "".join(line for line in COUNTED.splitlines(keepends=True) if "k<1>" not in line and "k<5>" not in line)
+
+    with pytest.raises(ToolError, match="NVRTC did not finish"):
+        load_cu(text)

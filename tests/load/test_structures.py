@@ -279,3 +279,33 @@ def test_a_pointer_to_another_name_of_a_number_has_its_dtype(alias: str) -> None
     written = tw.load_cu(text)["k"].written
 
     assert [param.element for param in written] == ["float32", "float32"]
+
+
+def test_a_structure_that_lies_in_memory_has_its_authors_name_in_reports() -> None:
+    text = """
+struct Box { int side[8]; };
+__global__ void k(int* out, const Box box) { out[threadIdx.x] = box.side[threadIdx.x]; }
+"""
+    out = np.zeros(32, np.int32)
+
+    with pytest.raises(SimulationError) as raised:
+        tw.load_cu(text)["k"].simulate(out, (list(range(8)),), grid=1, block=32)
+
+    assert "box" in str(raised.value)
+    assert "param" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("define", "kind", "element"), [("float", "float", "float32"), ("long long", "long long", "int64")]
+)
+def test_a_type_that_a_macro_stands_for_is_a_plain_number(define: str, kind: str, element: str) -> None:
+    text = f"""
+#ifndef DTYPE
+#define DTYPE {define}
+#endif
+__global__ void scale(DTYPE* x, const DTYPE* y, DTYPE by) {{ x[threadIdx.x] = y[threadIdx.x] * by; }}
+"""
+    written = tw.load_cu(text)["scale"].written
+
+    assert [param.type for param in written] == [f"{kind}*", f"const {kind}*", kind]
+    assert [param.element for param in written] == [element, element, ""]

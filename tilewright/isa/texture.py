@@ -23,7 +23,7 @@ from tilewright.isa.table import instruction
 SHAPES = {"1d": (0, 1, 0), "2d": (0, 2, 0), "3d": (0, 3, 1), "a1d": (1, 1, 0), "a2d": (1, 2, 1)}
 """By the word for it: layers are counted first, so many dimensions, so many coordinates that nobody reads."""
 WRAP, CLAMP, MIRROR, BORDER = range(len(ADDRESSES))
-STEPS = 256  # of a weight between two texels: it has 8 bits behind the point
+STEPS = 256  # of a weight between two texels: it has 8 bits behind the point, rounded to the nearest on an H200
 FAR = 1 << 24  # no texture has so many texels along a dimension
 
 
@@ -125,11 +125,7 @@ def _bits(values: NDArray[np.float64], texture: NDArray[Any], type: str) -> NDAr
 
 
 def _form(name: str, more: str = "") -> Form:
-    types = {
-        "dim": {dim: f".{dim}" for dim in SHAPES},
-        "type": words("f32", "u32", "s32"),
-        "coord": words("f32", "s32"),
-    }
+    types = {"dim": words(*SHAPES), "type": words("f32", "u32", "s32"), "coord": words("f32", "s32")}
     return Form(
         Ptx(f"{name}{{dim}}.v4{{type}}{{coord}}", types, f"{{mnemonic}} {{r}}, [{{tex}}, {{coords}}]{more};"),
         since("sm_75"),

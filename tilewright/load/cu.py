@@ -5,7 +5,6 @@ from __future__ import annotations
 import linecache
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +16,10 @@ from tilewright.load.cu_compile import MadePtx, compile_cu
 from tilewright.load.cu_dialect import dialect_of
 from tilewright.load.cu_idioms import spares
 from tilewright.load.cu_launches import made_functions
-from tilewright.load.cu_structures import variables, with_fields
-from tilewright.load.cu_tree import bare, overload, overloads, parameters, parted, split, with_values
+from tilewright.load.cu_structures import spelled_out, variables, with_fields
+from tilewright.load.cu_tree import bare, overload, overloads, parameters, parted, split
 from tilewright.load.cu_variables import IndexedVariables
-from tilewright.load.declared import Parameter, number_name
+from tilewright.load.declared import Parameter
 from tilewright.load.module import LoadedModule, public, text_of
 from tilewright.load.unoptimised import unoptimised
 from tilewright.ptx import parse
@@ -150,7 +149,7 @@ def _instances(made: MadePtx, tree: Module) -> dict[str, tuple[Parameter, ...]]:
             if names and kernel == bare(instance) and arguments:
                 whole = _unpacked(params, taken.get(symbol, len(params)), arguments[len(names) - 1 :])
                 bound = dict(zip(names, arguments, strict=False))
-                mine = tuple(_bound(param, bound) for param in whole)
+                mine = tuple(spelled_out(param, bound) for param in whole)
                 is_other = kinds is not None and overload(f"({kinds})") != overload(f"({_kinds(mine)})")
                 if (
                     len(whole) == taken.get(symbol, len(whole))
@@ -173,12 +172,6 @@ def _unpacked(params: list[Parameter], count: int, kinds: Sequence[str]) -> list
         return params
     more, name = range(count - len(params) + 1), params[-1].name
     return [*params[:-1], *(Parameter(f"{name}_{k}", kinds[k] if k < len(kinds) else "") for k in more)]
-
-
-def _bound(param: Parameter, bound: Mapping[str, str]) -> Parameter:
-    kind = with_values(param.type, bound)
-    pointee = re.sub(r"\b(?:const|volatile)\b|\*$", " ", kind)
-    return replace(param, type=kind, element=number_name(pointee) if kind[-1:] == "*" else param.element)
 
 
 def _remembered(text: str, name: str) -> str:

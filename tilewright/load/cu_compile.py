@@ -13,6 +13,7 @@ import subprocess
 import sys
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
@@ -178,7 +179,8 @@ def _made(
     made = {"ptx": "", "log": ""}
     has_host_code = any(sign in each.text for each in sources for sign in _OF_HOST)
     if not has_host_code and not any(name.startswith(CUTLASS) for name in others):
-        made = answered(request | _texts(sources, others) | {"names": wanted})
+        with suppress(_Crash):  # at one of its instances, or at code of the host
+            made = answered(request | _texts(sources, others) | {"names": wanted})
     return made if made["ptx"] else _without_host_code(request, sources, others, wanted, asked, made)
 
 
@@ -315,10 +317,12 @@ def _without_host_code(
     logs, refused = [first["log"]], dict[str, Complaint]()
     for _ in range(ROUNDS):
         spelled = {name: needs.qualified(name) for name in wanted}
-        made = answered(request | _texts(sources, others) | {"names": [*spelled.values()]})
+        made, crashes = _without_crashes(request | _texts(sources, others), spelled, asked)
+        refused |= crashes
+        wanted = [name for name in wanted if name not in crashes]
         if made["ptx"]:
             return made | {
-                "names": {name: made["names"].get(full) for name, full in spelled.items()},
+                "names": {name: made["names"].get(spelled[name]) for name in wanted},
                 "refused": refused,
             }
         logs.append(made["log"])
@@ -340,6 +344,32 @@ def _without_host_code(
         refused |= one_less | {name: said for name, said in unknown.items() if bare(name) not in refused}
         wanted = [name for name in wanted if name not in unknown]
     raise _refused(sources, logs, others, request["options"], needs)
+
+
+class _Crash(ToolError):
+    """NVRTC has come to its end by a signal."""
+
+
+def _without_crashes(
+    request: dict[str, Any], spelled: Mapping[str, str], asked: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Complaint]]:
+    """What NVRTC answers of instances, and those at which it crashes: then it gets each of them alone."""
+    try:
+        return answered(request | {"names": [*spelled.values()]}), {}
+    except _Crash as error:
+        alone = {name: _crashes(request | {"names": [full]}) for name, full in spelled.items() if len(spelled) > 1}
+        crashes = {name: ("", 0, str(error.given)) for name, does in alone.items() if does}
+        if not crashes or len(crashes) == len(spelled) or not crashes.keys().isdisjoint(asked):
+            raise
+        return answered(request | {"names": [full for name, full in spelled.items() if name not in crashes]}), crashes
+
+
+def _crashes(request: dict[str, Any]) -> bool:
+    try:
+        answered(request)
+    except _Crash:
+        return True
+    return False
 
 
 def _restored(sources: Sequence[_Source], needs: Needs, log: str) -> set[str]:
@@ -490,6 +520,8 @@ def answered(request: dict[str, Any]) -> dict[str, Any]:
         raise _out_of_time(request) from None
     if done.returncode == KILLED:
         raise _out_of_time(request)
+    if done.returncode < 0:
+        raise _Crash("NVRTC did not finish", given=f"signal {-done.returncode}", allowed=f"{BYTES >> 30} GiB of memory")
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         raise ToolError("NVRTC did not finish", given=last[0], allowed=f"{BYTES >> 30} GiB of memory")

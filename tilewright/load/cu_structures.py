@@ -19,6 +19,7 @@ from tilewright.load.cu_tree import (
     Tree,
     bare,
     below,
+    defined,
     outwards,
     pieces,
     split,
@@ -149,7 +150,8 @@ def with_fields(
     """The parameters of each kernel, with the fields of those that are structures which texts declare."""
     known = {name: _Structure(_fields(own), align, problem) for name, (own, align, problem) in _declared(texts).items()}
     numbers, instances = _aliased(texts), _aliased_instances(texts)
-    parameters = {kernel: tuple(replace(param, type=with_values(param.type, instances)) for param in written)
+    words = {**instances, **_numbers_of_macros(texts)}
+    parameters = {kernel: tuple(spelled_out(param, words) for param in written)
                   for kernel, written in parameters.items()}  # fmt: skip
     for kind in {plain_type(param.type) for written in parameters.values() for param in written}:
         if kind.endswith(">") and (structure := _instance(texts, kind, known)) is not None:
@@ -242,6 +244,19 @@ def _aliased(texts: tuple[str, ...]) -> dict[str, str]:
     """The dtypes of other names of numbers, ``hist_t`` of ``typedef float hist_t``."""
     aliases = dict(aliases_of(tree := tree_of("\n".join(texts))))
     return {name: number for name, kind in aliases.items() if (number := _number(kind, tree, aliases))}
+
+
+def _numbers_of_macros(texts: tuple[str, ...]) -> dict[str, str]:
+    """The words of numbers for which macros stand, ``float`` of ``#define DTYPE float``."""
+    macros = (macro for text in texts for macro in defined(text))
+    return {name: " ".join(body.split()) for name, _, body in macros if number_name(body)}
+
+
+def spelled_out(param: Parameter, words: Mapping[str, str]) -> Parameter:
+    """A parameter whose type has what names stand for in their places."""
+    kind = with_values(param.type, words)
+    pointee = re.sub(r"\b(?:const|volatile)\b|\*$", " ", kind)
+    return replace(param, type=kind, element=number_name(pointee) if kind[-1:] == "*" else param.element)
 
 
 @kept

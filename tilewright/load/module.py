@@ -465,7 +465,7 @@ class LoadedKernel:
         return self._lowered(self._given(args, named), machine).kernel
 
     def _lowered(self, bound: Given, machine: Machine) -> Lowered:
-        made = lower(self.module.module, self.entry, bound.buffers(), machine)
+        made = lower(self.module.module, self.entry, bound.buffers(), machine, bound.names)
         kernel, most = made.kernel, self.module.most_branches
         if most is not None and (many := sum(isinstance(each, BRANCHES) for each in statements(kernel.body))) > most:
             given = f"{many} branches and loops"
@@ -510,17 +510,18 @@ class LoadedKernel:
                 to = lowered.names.get(pointer.of, pointer.of)
                 pointer.put(array, base(to) if number is None else number)
         for name in lowered.in_bytes:
-            data, where = bound.data.get(name), name
+            data = bound.data.get(name)
             if name in bound.maps:
-                data, where = bound.maps[name].at(base(bound.names[name])).encode(), f"{name} (parameter)"
+                data = bound.maps[name].at(base(bound.names[name])).encode()
             elif name in bound.arrays:
-                data, where = address(bound.names[name]), f"{name} (parameter)"
+                data = address(bound.names[name])
             elif data is None:
                 kind = number_dtype(lowered.in_bytes[name].type)
                 data = np.array(bound.numbers[name], kind.numpy).tobytes()
-            found[where] = np.frombuffer(bytearray(data), np.uint8)
+            found[lowered.places[name]] = np.frombuffer(bytearray(data), np.uint8)
         for param, pointers in bound.pointers.items():
-            table = found[param] if param in found else lent[bound.names[param]].view(np.uint8)
+            place = lowered.places.get(param) if param in bound.data else None
+            table = found[place] if place is not None else lent[bound.names[param]].view(np.uint8)
             for at, of in pointers:
                 table[at : at + len(address(of))] = np.frombuffer(address(of), np.uint8)
         return found

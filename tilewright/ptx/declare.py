@@ -234,9 +234,10 @@ def parameter(low: Lowering, param: Variable, scope: Scope) -> None:
         low.add_buffer(array)
     if _lies_in_memory(low.entry, param):
         low.in_bytes[param.name] = param
-        buffer = low.global_bytes(
-            f"{param.name} (parameter)" if array else param.name, nbytes(param), max(8, param.align), constant=True
-        )
+        said = low.said.get(param.name, param.name)
+        name = _free(low, *([] if array else [said]), f"{said} (parameter)")
+        buffer = low.global_bytes(name, nbytes(param), max(8, param.align), constant=True)
+        low.parameter_buffers[param.name] = buffer
         scope.symbols[param.name] = Memory(buffer)
         return
     value: Expr

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from tilewright import ir
 from tilewright.dtypes import BOOL, INT32, INT64
@@ -61,24 +62,31 @@ class Lowered:
     """A kernel of stage "lowered".
 
     globals: the module's variables among its buffers, by symbol; names: of those buffers, and of the shared ones.
-    in_bytes: its parameters that lie in memory, structures and those whose address is taken, by name. functions: the
-    number of each function whose address is taken. short: the address of each buffer, where those have 32 bits.
+    in_bytes: its parameters that lie in memory, structures and those whose address is taken, by name; places: the names
+    of the buffers that have their bytes. functions: the number of each function whose address is taken. short: the
+    address of each buffer, where those have 32 bits.
     """
 
     kernel: ir.Kernel
     globals: Mapping[str, tree.Variable]
     names: Mapping[str, str]
     in_bytes: Mapping[str, tree.Variable]
+    places: Mapping[str, str]
     functions: Mapping[str, int]
     short: Mapping[str, int]
 
 
-def lower(module: tree.Module, entry: tree.Function, arrays: Mapping[str, ir.Buffer], machine: Machine) -> Lowered:
-    """The entry for a launch. arrays: the buffers that parameters point to, by the parameter's name.
+def lower(
+    module: tree.Module, entry: tree.Function, arrays: Mapping[str, ir.Buffer], machine: Machine,
+    said: Mapping[str, str] = MappingProxyType({}),
+) -> Lowered:  # fmt: skip
+    """The entry for a launch. arrays: the buffers that parameters point to, by the parameter's name. said: what their
+    author calls parameters.
 
     Raises KernelError, at the author's line, for what the simulator lacks; InstructionError for an unknown instruction.
     """
     low = Lowering(module, entry, arrays, machine, _body)
+    low.said = said
     scope = Scope()
     for param in entry.params:
         parameter(low, param, scope)
@@ -110,7 +118,8 @@ def lower(module: tree.Module, entry: tree.Function, arrays: Mapping[str, ir.Buf
     numbers = {name: low.function_address(module.function_of[name]) for name in low.functions}
     short = {buffer.name: short_address(low, buffer) for buffer in low.buffers.values()} if are_short(low) else {}
     names = {name: place.buffer.name for name, place in low.outside.symbols.items() if isinstance(place, Memory)}
-    return Lowered(kernel, low.globals, names, low.in_bytes, numbers, short)
+    places = {name: buffer.name for name, buffer in low.parameter_buffers.items()}
+    return Lowered(kernel, low.globals, names, low.in_bytes, places, numbers, short)
 
 
 def _in_storage(low: Lowering, block: ir.Block) -> ir.Block:

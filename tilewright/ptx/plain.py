@@ -80,8 +80,7 @@ def _among(low: Lowering, address: Expr, space: str) -> Iterator[Expr]:
         names = [name for name, declared in low.globals.items() if declared.space == "const"]
         memories = [low.outside.symbols[name] for name in names]
     else:
-        in_memory = (low.buffers.get(f"{name} (parameter)", low.buffers.get(name)) for name in low.in_bytes)
-        memories = [Memory(buffer) for buffer in in_memory if buffer is not None]
+        memories = [*map(Memory, low.parameter_buffers.values())]
     for memory in memories:
         if isinstance(memory, Memory):
             yield binary("-", address, start_of(memory.buffer)) < const(int(memory.buffer.storage_size()), UINT64)

@@ -245,6 +245,8 @@ class Lowering(ir.Blocks):
         self.allocated: list[ir.AllocBuffer] = []
         self.globals: dict[str, Variable] = {}  # of the module, as far as they are named
         self.in_bytes: dict[str, Variable] = {}  # parameters that lie in memory
+        self.parameter_buffers: dict[str, ir.Buffer] = {}  # theirs
+        self.said: Mapping[str, str] = {}  # what their author calls parameters
         self.outside = Scope()  # the module's names
         self.shared_end = 0
         self.dynamic: list[ir.Buffer] = []  # the names of dynamic shared memory, each a buffer of its own
