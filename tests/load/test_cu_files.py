@@ -152,6 +152,14 @@ def test_host_code_of_a_files_own_headers_is_left_out(tmp_path: Path) -> None:
     assert raised.value.hint == f"include=['{tmp_path}/common'], or -I {tmp_path}/common"
 
 
+def test_a_header_above_the_file_that_is_nowhere_is_left_out_as_any_other(tmp_path: Path) -> None:
+    text = '#include "../utils.h"\n__global__ void k(int* p) { *p = 1; }\n'
+
+    made = compile_cu(text, str(tmp_path / "k.cu"), "sm_90a", defines={}, include=(tmp_path,), names=())
+
+    assert ".entry" in made.ptx
+
+
 def test_what_is_missing_of_a_header_names_the_header() -> None:
     with pytest.raises(ToolError, match=r"k\.cu:2: there is no header mine\.h") as raised:
         compile_cu("#include <vector>\n#include <mine.h>\n__global__ void k(int* p) { *p = MINE; }\n", "k.cu", "sm_90a",

@@ -164,12 +164,12 @@ class Proposals:
 
     def smaller(self) -> Proposals:
         """The same with smaller sizes, first with few CTAs, then those that decide on no extent of a launch, at last
-        those that do; and shorter ranges.
+        those that do; and, but with few CTAs, shorter ranges.
         """
         kept = self._with_extents(self.of_block | self.of_shared)
         of_grid = self._with_extents(filter(self.decides_grid, self.options.sizes))
         less = max(1.0, prod(self.grid()) / CTAS) ** (1 / max(1, len(of_grid - kept)))
-        few = {name: max(int(size / less), min(size, LEAST)) if name in of_grid - kept else size
+        few = {name: max(int(size / less), min(size, FEWEST)) if name in of_grid - kept else size
                for name, size in self.options.sizes.items()}  # fmt: skip
         inner = {name: FEWEST for name, size in self.options.sizes.items()
                  if size > FEWEST and name not in kept | of_grid}  # fmt: skip
@@ -179,7 +179,7 @@ class Proposals:
                   for name, size in self.options.sizes.items()}  # fmt: skip
         steps = few, {**self.options.sizes, **inner}, quarters, fewest
         sizes = next((step for step in steps if step != self.options.sizes), quarters)
-        args = (spec.filled(_quartered) for spec in self.options.args)
+        args = (spec.filled(_quartered) if sizes != few else spec for spec in self.options.args)
         options = replace(self.options, sizes=sizes, args=tuple(args))
         return replace(self, options=options, has_smaller=options != self.options).possible()
 

@@ -35,7 +35,7 @@ from tilewright.cli.launching import (
     launches_said,
 )
 from tilewright.cli.lengths import ReachedArray, Sizes, lengths_held
-from tilewright.cli.proposals import ADDRESSES, Proposals, tensors_of
+from tilewright.cli.proposals import ADDRESSES, CTAS, Proposals, tensors_of
 from tilewright.cli.rounding import ODD, RoundedSizes
 from tilewright.errors import SimulationError, TilewrightError
 from tilewright.explain import Finding
@@ -76,6 +76,7 @@ RESTS = 64  # of which larger sizes leave the same rest
 WIDE = 5 << 29  # elements of arrays whose indices have 64 bits: some more than 32 bits count
 NO_LENGTHS: Mapping[str, int] = MappingProxyType({})
 SECONDS = 1.5  # of the processor, of a run with larger sizes
+MANY_CTAS, OF_FEW, OF_MANY = 64, 1.7, 0.3  # times that: of more CTAs than these all checks take far longer, of few not
 VECTOR = 4  # elements of most
 ODD_VECTORS = 16  # how much less than a multiple a size is where the kernels have vectors
 LANES = 32  # of a warp
@@ -232,10 +233,11 @@ def _reaching_more(proposals: Proposals, sized: list[_Sized]) -> list[_Sized]:
     if not (is_copying or is_little or sized[0].look.turns_once):
         return sized
     best, is_turning = sized, False
+    sides = LARGER_OF_RINGS if is_copying else LARGER
+    longer = proposals.with_ranges(prod(sized[0].launch.request.block or ()) + MANY)
     with suppress(_TakesLong):
-        for side in LARGER_OF_RINGS if is_copying else LARGER:
+        for way in (longer, *(proposals.with_sizes(names, side).with_ranges(side) for side in sides)):
             with suppress(TilewrightError):
-                way = proposals.with_sizes(names, side).with_ranges(side)
                 if way.options == proposals.options:
                     continue
                 other = _sized(way)
@@ -663,7 +665,9 @@ class _Sized:
                  and isinstance(array, np.ndarray) and array.size == room}  # fmt: skip
         reach = MemoryReach("global")
         clock = self.proposals.clock or KernelClock()
-        limits = Limits(clock.within(SECONDS if self.proposals.has_smaller else None))
+        ctas = prod(launch.request.grid)
+        seconds = SECONDS * (OF_FEW if ctas <= 2 * CTAS else OF_MANY if ctas > MANY_CTAS else 1)
+        limits = Limits(clock.within(seconds if self.proposals.has_smaller else None))
         before = list[bool]()
 
         def spares(error: SimulationError) -> bool:

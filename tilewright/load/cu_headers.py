@@ -346,12 +346,13 @@ def _astray(include: Include, folder: str) -> ToolError:
 def own_header(include: Include, beside: Path, folders: Sequence[Path]) -> Path | None:
     """The file that an include means: beside the one that has it, or in a folder; None where there is none.
 
-    Raises ToolError where it is below none of the folders.
+    Raises ToolError where it is there, and below none of the folders.
     """
     path = include.name
     places = [folder / path for folder in (beside, *folders)]
     inside = [each for each in places if any(each.resolve().is_relative_to(folder.resolve()) for folder in folders)]
-    if path.startswith(("/", "~")) or ":" in path or (".." in Path(path).parts and not inside):
+    is_nowhere = include.named == f'"{path}"' and path.startswith("../") and not (beside / path).exists()
+    if path.startswith(("/", "~")) or ":" in path or (".." in Path(path).parts and not inside and not is_nowhere):
         raise _astray(include, str((beside / path).resolve().parent))
     return next((each.resolve() for each in inside if each.is_file()), None)
 
