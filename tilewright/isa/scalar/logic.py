@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.isa.arith import brev, clz, popcount
 from tilewright.isa.forms import TYPES, Numbers, Spellings
 from tilewright.isa.scalar.arithmetic import plain
-from tilewright.isa.scalar.floats import flushed
+from tilewright.isa.scalar.floats import family, flushed
 from tilewright.isa.scalar.rows import MeaningOf, flag, maybe, predicate_pattern, registers, scalar, words
 
 # Logic, shifts and fields of bits. A shift's amount is clamped to the width, unless it wraps.
@@ -20,20 +20,17 @@ from tilewright.isa.scalar.rows import MeaningOf, flag, maybe, predicate_pattern
 # Source: PTX ISA, "Logic and Shift Instructions" and "Integer Arithmetic Instructions".
 
 
-def _shifted(function: Any) -> Callable[..., Callable[[Numbers, Numbers], Numbers]]:
+@family
+def _shifted(function: Any, *, type: str, **_: object) -> Callable[..., Numbers]:
     """The number shifted by at most its width, where copies of the sign are left."""
+    kind = TYPES[type]
+    most = kind.bits - 1
 
-    def meaning(*, type: str, **_: object) -> Callable[[Numbers, Numbers], Numbers]:
-        kind = TYPES[type]
-        most = kind.bits - 1
+    def execute(a: Numbers, n: Numbers) -> Numbers:
+        moved = function(a, np.minimum(n, most).astype(a.dtype))
+        return moved if kind.signed else np.where(n > most, a.dtype.type(0), moved)
 
-        def execute(a: Numbers, n: Numbers) -> Numbers:
-            moved = function(a, np.minimum(n, most).astype(a.dtype))
-            return moved if kind.signed else np.where(n > most, a.dtype.type(0), moved)
-
-        return execute
-
-    return meaning
+    return execute
 
 
 def _funnel(*, way: str, mode: str, **_: object) -> Callable[[Numbers, Numbers, Numbers], Numbers]:
