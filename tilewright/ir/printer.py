@@ -255,7 +255,7 @@ class _Printer:
 
     def __init__(self, kernel: ir.Kernel) -> None:
         self.kernel = kernel
-        self.taken = _LAYOUT_NAMES & set(_defined(kernel))
+        self.taken = _LAYOUT_NAMES & set(ir.defined(kernel))
 
     def lines(self) -> Iterator[str]:
         kernel = self.kernel
@@ -457,11 +457,3 @@ def _map(tensor_map: MapOf) -> Iterator[str]:
         walk = tensor_map.im2col
         words += [f"im2col={argument((walk.lower, walk.upper, walk.wide))}"] if walk else []
         yield f"{tensor_map.name} = T.tensor_map({tensor_map.of}, {', '.join(words)})"
-
-
-def _defined(kernel: ir.Kernel) -> Iterator[str]:
-    """The names that the kernel defines."""
-    yield from (var.name for var in (*kernel.params, *kernel.symbols))
-    yield from (buffer.name for buffer in kernel.buffers)
-    for stmt in ir.statements(kernel.body):
-        yield from ir.introduced(stmt)

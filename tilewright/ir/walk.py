@@ -19,11 +19,12 @@ from tilewright.layout import ComposeLayout, Layout, TileLayout
 from tilewright.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 __all__ = [
-    "assigned", "bodies", "deep_recursion", "expressions", "introduced", "is_small", "map_body", "map_buffers",
-    "names_in", "parts", "rewrite", "rewrite_values", "statements", "substituted", "walk", "with_bodies",
+    "FreshNames", "assigned", "bodies", "deep_recursion", "defined", "expressions", "introduced", "is_small",
+    "map_body", "map_buffers", "names_in", "parts", "rewrite", "rewrite_values", "statements",
+    "substituted", "walk", "with_bodies",
 ]  # fmt: skip
 
 Node = TypeVar("Node")
@@ -266,6 +267,33 @@ def introduced(stmt: Stmt) -> tuple[str, ...]:
     if isinstance(stmt, (Bind, For)):
         return (stmt.var.name,)
     return (stmt.buffer.name,) if isinstance(stmt, (AllocBuffer, DeclBuffer)) else ()
+
+
+def defined(kernel: Kernel) -> Iterator[str]:
+    """The names that a kernel defines."""
+    yield from (var.name for var in (*kernel.params, *kernel.symbols))
+    yield from (buffer.name for buffer in kernel.buffers)
+    for stmt in statements(kernel.body):
+        yield from introduced(stmt)
+
+
+class FreshNames:
+    """Hands out names that nothing else has: ``f``, ``f_1``, ... (Mutable.)"""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self.taken = set(taken)
+        self._next: dict[str, int] = {}
+
+    def new(self, name: str) -> str:
+        """``name``, with the first free number behind it where it is taken."""
+        number = self._next.get(name, 0)
+        label = name if not number else f"{name}_{number}"
+        while label in self.taken:
+            number += 1
+            label = f"{name}_{number}"
+        self._next[name] = number + 1
+        self.taken.add(label)
+        return label
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:

@@ -68,20 +68,11 @@ def call(name: str, /, *args: object, **kwargs: object) -> ir.Expr:
         positional = [(param, _as_element(row, param, value, element)) for param, value in positional]
     kind, computed = _typed_dtype(row, arguments)
     types = register_types(row, keywords)
-    node = ir.Call(
-        name,
-        tuple(
-            chain.from_iterable(
-                _arguments(row, param, value, types.get(param.lstrip("*"), computed)) for param, value in positional
-            )
-        ),
-        tuple(
-            (key, _argument(row, key, value, computed))
-            for key, value in keywords.items()
-            if key == row.agrees or not _is_default(row, key, value)
-        ),
-        dtype("void"),
-    )
+    vectors = (_arguments(row, param, value, types.get(param.lstrip("*"), computed)) for param, value in positional)
+    operands = tuple(chain.from_iterable(vectors))
+    kept = (key for key, value in keywords.items() if key == row.agrees or not _is_default(row, key, value))
+    modifiers = tuple((key, _argument(row, key, keywords[key], computed)) for key in kept)
+    node = ir.Call(name, operands, modifiers, dtype("void"))
     bound = bind(node)
     result = bound.result
     node = replace(node, dtype=result)

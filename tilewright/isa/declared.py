@@ -276,20 +276,10 @@ def _unknown_result(form: Form, row: Instruction) -> str:
 def _unspelled(form: Form, row: Instruction) -> str:
     """Holes of a template that nothing fills, and modifiers without a value."""
     names = {"result", *form.wording.modifiers, *(() if isinstance(form.wording, Ptx) else _names(row))}
-    holes = [name for name in IN_BRACES.findall(form.wording.template) if name not in names]
-    return ", ".join(
-        map(
-            repr,
-            [
-                *holes,
-                *(
-                    name
-                    for name, table in form.wording.modifiers.items()
-                    if not isinstance(table, Mapping) or not table
-                ),
-            ],
-        )
-    )
+    tables = form.wording.modifiers
+    holes = (name for name in IN_BRACES.findall(form.wording.template) if name not in names)
+    empty = (name for name, table in tables.items() if not isinstance(table, Mapping) or not table)
+    return ", ".join(map(repr, (*holes, *empty)))
 
 
 def _unreachable(form: Form, row: Instruction) -> str:
@@ -590,19 +580,11 @@ def _check_names(
         value = getattr(part, field)
         if field in TUPLES.get(type(part), ()) and not isinstance(value, tuple):
             raise misdeclared(name, f"{type(part).__name__}.{field}", "is no tuple", described(value), "a tuple")
-        for item in _names_of_value(value):
+        for item in value if isinstance(value, tuple) else (value,) if isinstance(value, str) and value else ():
             if item not in names:
                 what = f"names no {kind} of the row"
                 allowed = choices(item, names) or "none: the row has none"
                 raise misdeclared(name, f"{type(part).__name__}.{field}", what, repr(item), allowed)
-
-
-def _names_of_value(value: Any) -> Iterator[str]:
-    """The names in a field that holds one, several, or a number in the place of one."""
-    if isinstance(value, str):
-        yield from (value,) if value else ()
-    elif isinstance(value, tuple):
-        yield from value
 
 
 def _check_proxy(name: str, access: Access) -> None:

@@ -76,7 +76,7 @@ from tilewright.isa.machine import Addresses, Lanes, Unit, access_of_unit, in_pa
 from tilewright.isa.mma import LISTED, WHOLE, numbers, spread, unlisted_codes
 from tilewright.isa.table import REQUIRED, instruction
 from tilewright.isa.tcgen05 import CTA_GROUP, EVERY_LANE, EXPAND, SOURCE, TMEM_ARCHS, DataPath, path_of
-from tilewright.isa.wgmma import rounded_sum
+from tilewright.isa.wgmma import RESULTS, rounded_sum
 
 __all__ = [
     "MMA_KIND_OF", "collector_words",
@@ -90,11 +90,6 @@ __all__ = [
 Array = NDArray[Any]
 ATOM_OF_WIDE = 32  # bytes that a swizzle moves together in transposed tf32
 PACKED = {"float6_e2m3fn": "b6x16_p32", "float6_e3m2fn": "b6x16_p32", "float4_e2m1fn": "b4x16_p64"}
-RESULTS: Mapping[str, np.dtype[Any]] = {
-    "float32": np.dtype(np.float32),
-    "float16": np.dtype(np.float16),
-    "int32": np.dtype(np.int32),
-}
 NIBBLES = np.arange(16, dtype=np.uint8).view(ml_dtypes.float4_e2m1fn).astype(np.float64)
 SCALE_VALUES: Mapping[str, Array] = {
     "float8_e8m0fnu": np.ldexp(1.0, np.arange(256) - 127),

@@ -26,7 +26,7 @@ import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.ir.tensor_map import ELEMENTS, MAP_BYTES, UNIT
-from tilewright.isa.arch import Requirement, only, since, suffixed
+from tilewright.isa.arch import Requirement, only, since
 from tilewright.isa.atomics import OPERATIONS
 from tilewright.isa.boxes import Boxes, BoxRequest, boxes_of, pixels_of, rows_of
 from tilewright.isa.cp_async import HINTS, Hint, check_pending
@@ -250,7 +250,6 @@ instruction(
 
 # Boxes of four rows of an array, each named by itself.
 
-EXACT_ARCHS = suffixed(100, 103, 110)
 FOUR_ROWS = AsyncMeaning(units_of, addresses=rows_loaded, passes=("cta_mask",), moves=True)
 _rows = partial(
     loads, ".tile::gather4", FOUR_ROWS, dims=".2d", note="; the order of the coordinates is that of the manual's figure"
@@ -266,10 +265,10 @@ instruction(
     "rows.",
     forms=(
         *_rows(since("sm_100"), space="shared::cta", cta_mask=LEFT_OUT, cta_group={-1: ""}, window=ANY_WINDOW),
-        *_rows(EXACT_ARCHS, cta_mask=LEFT_OUT, cta_group={-1: ""}, window=CLUSTER),
-        *_rows(EXACT_ARCHS, cta_mask=GIVEN, cta_group={-1: ""}, window=ANY_WINDOW),
-        *_rows(EXACT_ARCHS, cta_mask=LEFT_OUT, cta_group=PAIRED, window=ANY_WINDOW),
-        *_rows(EXACT_ARCHS, cta_mask=GIVEN, cta_group=PAIRED, window=ANY_WINDOW),
+        *_rows(TMEM_ARCHS, cta_mask=LEFT_OUT, cta_group={-1: ""}, window=CLUSTER),
+        *_rows(TMEM_ARCHS, cta_mask=GIVEN, cta_group={-1: ""}, window=ANY_WINDOW),
+        *_rows(TMEM_ARCHS, cta_mask=LEFT_OUT, cta_group=PAIRED, window=ANY_WINDOW),
+        *_rows(TMEM_ARCHS, cta_mask=GIVEN, cta_group=PAIRED, window=ANY_WINDOW),
     ),
     also={"shared::cluster": "shared::cta"},
 )
@@ -282,7 +281,7 @@ instruction(
     forms=stores(
         ".2d.global.shared::cta.tile::scatter4",
         AsyncMeaning(addresses=partial(stored, dim=2, rows=True), moves=True),
-        archs=EXACT_ARCHS,
+        archs=TMEM_ARCHS,
     ),
 )
 
@@ -400,22 +399,18 @@ IM2COL_DIMS: Spellings = {rank: f".{rank}d" for rank in (3, 4, 5)}
 MODES: tuple[tuple[str, Requirement, str, Requirement], ...] = (
     # the mode, and who has it; where the pixels go without a mask of CTAs, and who has that
     ("im2col", SINCE_HOPPER, "shared::cluster", SINCE_HOPPER),
-    ("im2col::w", EXACT_ARCHS, "shared::cta", since("sm_100")),
-    ("im2col::w::128", EXACT_ARCHS, "shared::cluster", EXACT_ARCHS),
+    ("im2col::w", TMEM_ARCHS, "shared::cta", since("sm_100")),
+    ("im2col::w::128", TMEM_ARCHS, "shared::cluster", TMEM_ARCHS),
 )
-IM2COL_COORDS, OFFSETS = reads("*coords", "b32"), reads("*offsets", "b16")
-
-
-def _rank(mods: Mods) -> int:
-    return int(str(mods["dim"]))
+OFFSETS = reads("*offsets", "b16")
 
 
 def _offsets(mods: Mods) -> int:
     """One for each of W, H and D; of a walk along W alone the halo and the offset of W."""
-    return 2 if str(mods["mode"]).startswith("im2col::w") else _rank(mods) - 2
+    return 2 if str(mods["mode"]).startswith("im2col::w") else rank_of(mods) - 2
 
 
-VECTORS = {"coords": _rank, "offsets": _offsets}
+VECTORS = {"coords": rank_of, "offsets": _offsets}
 
 
 def im2col_loaded(
@@ -476,15 +471,7 @@ instruction(
     "ptx.cp_async.bulk.tensor.g2c_im2col",
     params=("dim", "dst", "bar", "map", "cta_mask", "cta_group", "hint", "coords", "offsets"),
     keywords={"cache_policy": None, "mode": "im2col", "window": None},
-    operands=(
-        reads("dst", "shared"),
-        reads("map", "generic"),
-        IM2COL_COORDS,
-        reads("bar", "shared"),
-        OFFSETS,
-        MASK,
-        POLICY,
-    ),
+    operands=(reads("dst", "shared"), reads("map", "generic"), COORDS, reads("bar", "shared"), OFFSETS, MASK, POLICY),
     doc="A thread has pixels of images brought to shared memory, each with its channels: those from ``coords`` (C, W, "
     "H, D, N) on, at ``offsets`` (W, H, D) from them. ``bar`` counts the bytes.",
     forms=tuple(chain.from_iterable(starmap(_ways, MODES))),
@@ -494,7 +481,7 @@ instruction(
     "ptx.cp_async.bulk.tensor.s2g_im2col",
     params=("dim", "src", "map", "hint", "*coords"),
     keywords={"cache_policy": None},
-    operands=(reads("src", "shared"), reads("map", "generic"), IM2COL_COORDS, POLICY),
+    operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
     doc="A thread has pixels in shared memory stored to images; what lies outside of them is left out.",
     forms=stores(
         "{dim}.global.shared::cta.im2col_no_offs",
@@ -506,7 +493,7 @@ instruction(
     "ptx.cp_async.bulk.tensor.s2g_reduce_im2col",
     params=("dim", "src", "map", "hint", "op", "*coords"),
     keywords={"cache_policy": None},
-    operands=(reads("src", "shared"), reads("map", "generic"), IM2COL_COORDS, POLICY),
+    operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
     doc="A thread has pixels in shared memory combined with what images hold, element by element of their type.",
     forms=stores(
         "{dim}.global.shared::cta{op}.im2col_no_offs",
@@ -519,7 +506,7 @@ instruction(
     "ptx.cp_async.bulk.tensor.g2c_prefetch_im2col",
     params=("dim", "map", "hint", "coords", "offsets"),
     keywords={"cache_policy": None, "mode": "im2col"},
-    operands=(reads("map", "generic"), IM2COL_COORDS, OFFSETS, POLICY),
+    operands=(reads("map", "generic"), COORDS, OFFSETS, POLICY),
     doc="Has pixels of images brought to the L2 cache; no value changes.",
     forms=tuple(
         form

@@ -50,20 +50,6 @@ def _reached(b: Lanes, c: Lanes, mode: str) -> tuple[Lanes, Lanes]:
     return np.where(inside, source, LANE), inside
 
 
-def shuffled(a: Lanes, b: Lanes, c: Lanes, mask: Lanes, *, mode: str) -> Lanes:
-    """The value of the lane that is reached."""
-    return of_lanes(a, _reached(b, c, mode)[0])
-
-
-def _source(a: Lanes, b: Lanes, c: Lanes, mask: Lanes, *, mode: str) -> Lanes:
-    return _reached(b, c, mode)[0]
-
-
-def is_inside(b: Lanes, c: Lanes, mask: Lanes, *, mode: str) -> Lanes:
-    """Is the lane that is reached inside of the segment?"""
-    return _reached(b, c, mode)[1]
-
-
 def of_lanes(value: Lanes, origin: Lanes) -> Lanes:
     """For each lane the value of the lane ``origin``."""
     value = np.broadcast_to(value, (*value.shape[:-1], 32))
@@ -249,35 +235,25 @@ def _second(listed: str) -> str:
     return f"{{{{ .reg .pred d_; .reg .b32 t_; {call} }}}}"
 
 
-def _shuffle_form(mode: str) -> Form:
+def _shuffle_form(mode: str, out: str) -> Form:
+    """The value of the lane, or whether it is inside of the segment, for which ``a`` need not be known."""
+
+    def origin(a: Lanes, b: Lanes, c: Lanes, mask: Lanes) -> Lanes:
+        return _reached(b, c, mode)[0]
+
+    value = Meaning(lambda a, *where: of_lanes(a, origin(a, *where)), moves=True, source_lane=origin)
+    inside = Meaning(lambda a, b, c, mask: _reached(b, c, mode)[1], blind="a")
+    listed = "{a}, {b}, {c}, {mask}"
     return Form(
         Ptx(
             "shfl.sync{mode}.b32",
-            {"mode": {mode: f".{mode}"}, "dtype": WORDS, "out": {"d": ""}},
-            pattern="{result}, {a}, {b}, {c}, {mask}",
+            {"mode": {mode: f".{mode}"}, "dtype": WORDS, "out": {out: ""}},
+            pattern=f"{{result}}, {listed}" if out == "d" else _second(listed),
         ),
         since("sm_75"),
         f'PTX ISA, "{MOVING}: shfl.sync"',
-        Meaning(
-            lambda a, b, c, mask: shuffled(a, b, c, mask, mode=mode),
-            moves=True,
-            source_lane=lambda a, b, c, mask: _source(a, b, c, mask, mode=mode),
-        ),
-        result="a",
-    )
-
-
-def _inside_form(mode: str) -> Form:
-    return Form(
-        Ptx(
-            "shfl.sync{mode}.b32",
-            {"mode": {mode: f".{mode}"}, "dtype": WORDS, "out": {"p": ""}},
-            pattern=_second("{a}, {b}, {c}, {mask}"),
-        ),
-        since("sm_75"),
-        f'PTX ISA, "{MOVING}: shfl.sync"',
-        Meaning(lambda a, b, c, mask: is_inside(b, c, mask, mode=mode), blind="a"),
-        result=BOOL,
+        value if out == "d" else inside,
+        result="a" if out == "d" else BOOL,
     )
 
 
@@ -288,7 +264,7 @@ instruction(
     lanes=BY_MASK,
     written=True,
     doc="The value of another lane; c: the end (bits 0 to 4) and segments (8 to 12); ``out='p'``: whether inside.",
-    forms=(*map(_shuffle_form, MODES), *map(_inside_form, MODES)),
+    forms=tuple(_shuffle_form(mode, out) for out in "dp" for mode in MODES),
 )
 
 

@@ -252,8 +252,7 @@ class KernelBuilder:
         self.branches: list[object] = []  # the open T.If, innermost last; None inside of their arms
         self._views: list[dict[ir.Buffer, ir.Buffer]] = [{}]  # views without a name, by block
         self._blocks = [OpenBlock()]
-        self._taken = set(ir.SCRIPT_NAMES)
-        self._numbers: dict[str, int] = {}
+        self._names = ir.FreshNames(ir.SCRIPT_NAMES)
         self.moments = Moments(self.unique)
         self.ranges: dict[str, Interval] = {}  # of the names whose range is written where they are defined
         self.varying: set[str] = set()  # the scalars that may be assigned again
@@ -275,16 +274,11 @@ class KernelBuilder:
 
     def reserve(self, names: Iterable[str]) -> None:
         """Keep names free for what will be defined later."""
-        self._taken.update(names)
+        self._names.taken.update(names)
 
     def unique(self, name: str) -> str:
         """``name``, or ``name_1``, ``name_2`` ... where it is taken."""
-        chosen = name
-        while chosen in self._taken:
-            self._numbers[name] = self._numbers.get(name, 0) + 1
-            chosen = f"{name}_{self._numbers[name]}"
-        self._taken.add(chosen)
-        return chosen
+        return self._names.new(name)
 
     def named(self, default: str) -> str:
         """A unique name for what is defined now: the one its assignment asks for, else ``default``."""

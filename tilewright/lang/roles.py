@@ -9,9 +9,9 @@ walks along the ring with a `PipelineState` of its own, which goes on from tile 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeAlias
 
 from tilewright.dtypes import BOOL, INT32, dtype
 from tilewright.errors import KernelError, choices
@@ -283,33 +283,27 @@ class Consumer(PipelineState):
         where(binary("and", cast(pred, BOOL), binary("<", lane, cluster)), lambda: arrive(bar, **far))
 
 
-class OpenRole(AbstractContextManager[None]):
-    """``with T.WarpRole(...):`` around what some warps do: a branch; mutable while it is open."""
-
-    def __init__(self, cond: Value, regs: int | None, *, increase: bool) -> None:
-        self._builder = current("a role")
-        self._at = self._builder.at
-        self._cond = self._builder.settled(as_expr(cond))
-        self._regs, self._increase, self._stack = regs, increase, ExitStack()
-
-    def __enter__(self) -> None:
-        self._stack.enter_context(self._builder.parser.frame(ast.Pass()))
-        self._body = self._stack.enter_context(self._builder.block())
-        if self._regs is not None:
-            row_call("ptx.setmaxnreg", self._increase, self._regs)
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
-        if error[0] is None:
-            self._builder.emit(If(self._cond, tuple(self._body), (), at=self._at))
+Role: TypeAlias = AbstractContextManager[None]
 
 
-def warp_role(warp_id: Value, i: int, regs: int | None = None, increase: bool = False) -> OpenRole:
+@contextmanager
+def _role(cond: Value, regs: int | None, *, increase: bool) -> Iterator[None]:
+    """``with T.WarpRole(...):`` around what some warps do: a branch."""
+    builder = current("a role")
+    at, test = builder.at, builder.settled(as_expr(cond))
+    with builder.parser.frame(ast.Pass()), builder.block() as body:
+        if regs is not None:
+            row_call("ptx.setmaxnreg", increase, regs)
+        yield
+    builder.emit(If(test, tuple(body), (), at=at))
+
+
+def warp_role(warp_id: Value, i: int, regs: int | None = None, increase: bool = False) -> Role:
     """``with T.WarpRole(warp_id, i):`` what warp ``i`` does; regs: registers of each of its threads from here on."""
-    return OpenRole(binary("==", warp_id, i), regs, increase=increase)
+    return _role(binary("==", warp_id, i), regs, increase=increase)
 
 
-def warpgroup_role(wg: Value, i: int | Sequence[int], regs: int | None = None, increase: bool = False) -> OpenRole:
+def warpgroup_role(wg: Value, i: int | Sequence[int], regs: int | None = None, increase: bool = False) -> Role:
     """``with T.WarpgroupRole(wg, i):`` what warpgroup ``i`` does, or those from ``i[0]`` up to before ``i[1]``.
 
     regs: registers of each of its threads from here on; ``increase``: more than it had.
@@ -318,7 +312,7 @@ def warpgroup_role(wg: Value, i: int | Sequence[int], regs: int | None = None, i
     inside: Expr = binary("==", wg, first)
     if end - first > 1:
         inside = binary("and", binary(">=", wg, first), binary("<", wg, end))
-    return OpenRole(inside, regs, increase=increase)
+    return _role(inside, regs, increase=increase)
 
 
 # Who works next: tiles that CTAs draw from a counter, longest first or in any order, and turns of warpgroups.

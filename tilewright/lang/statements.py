@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
-from types import TracebackType
 
 from tilewright import ir
 from tilewright.dtypes import BOOL
@@ -40,12 +39,10 @@ class OpenBranch:
         self._between = self._stack.enter_context(self._builder.aside())
         self._builder.branches.append(self)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._builder.branches.pop()
         self._stack.close()
-        if kind is not None:
+        if error[0] is not None:
             return
         if self._between or not self.arms:
             raise KernelError(
@@ -74,9 +71,7 @@ class Arm:
         self._branch.arms[self._word] = self._stack.enter_context(self._builder.block())
         self._builder.branches.append(None)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._builder.branches.pop()
         self._stack.close()
 
@@ -112,9 +107,6 @@ def with_block(parser: Parser, node: ast.With) -> None:
             if item.optional_vars is not None:
                 assigned(parser, item.optional_vars, value)
         parser.run(node.body)
-
-
-__all__: list[str] = []
 
 
 @statement(ast.Expr)

@@ -14,12 +14,13 @@ from tilewright.primitives.table import (
     WITHIN_A_CTA,
     Clipped,
     In,
+    Keywords,
     Mismatch,
     Out,
     Role,
     Scalar,
-    Shape,
-    Tile,
+    Shapes,
+    Tiles,
     Unread,
     primitive,
 )
@@ -80,7 +81,7 @@ def zero(dst: Clipped, src: Unread = None, *, vec_len: int | None = None) -> Non
 # copy_async: begins to move a tile from one memory to another.
 
 
-def unpacked(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> Mismatch | None:
+def unpacked(tiles: Tiles, keywords: Keywords) -> Mismatch | None:
     """All tiles have one dtype, but a copy to tensor memory may expand elements of 4 or 6 bits to 8."""
     dst, src = tiles["dst"], tiles["src"]
     into_tensor_memory = (dst.space, src.space) == ("tmem", "shared")
@@ -167,9 +168,7 @@ def _whole(name: str, setting: object, dimensions: int, default: int) -> tuple[i
     return numbers
 
 
-def pixels_and_channels(
-    tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]
-) -> Mapping[str, Shape] | Mismatch:
+def pixels_and_channels(tiles: Tiles, facts: Facts, keywords: Keywords) -> Shapes:
     """`dst` is (pixels, channels); `src` is images of 3 to 5 dimensions; the settings have an entry for each of them
     between N and C.
     """

@@ -7,14 +7,12 @@ from functools import reduce
 
 from tilewright.dtypes import INT32, DType, common_dtype, dtype, keeps
 from tilewright.layout.axes import Facts, as_int, listed
-from tilewright.primitives.table import ElementRule, Mismatch, Shape, ShapeRule, Tile
+from tilewright.primitives.table import ElementRule, Keywords, Mismatch, Shape, ShapeRule, Shapes, Tile, Tiles
 
 # Rules on extents: which tiles fit each other.
 
 
-def equal_extents(
-    tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]
-) -> Mapping[str, Shape] | Mismatch:
+def equal_extents(tiles: Tiles, facts: Facts, keywords: Keywords) -> Shapes:
     """All tiles have equal extents in the same order, those of 1 aside; a number in one of them holds for all."""
     long = [[extent for extent in tile.extents if as_int(extent) != 1] for tile in tiles.values()]
     first = long[0]
@@ -28,9 +26,7 @@ def equal_extents(
     return {name: _numbered(tile.extents, numbers) for name, tile in tiles.items()}
 
 
-def broadcasting(
-    tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]
-) -> Mapping[str, Shape] | Mismatch:
+def broadcasting(tiles: Tiles, facts: Facts, keywords: Keywords) -> Shapes:
     """The sources broadcast to the first tile: aligned at the right, each extent is equal or 1, further ones are 1."""
     (first, dst), *sources = tiles.items()
     extents = list(dst.extents)
@@ -76,9 +72,7 @@ def matrices_of(sides_of: Callable[[str, Mapping[str, object]], str], *turns: st
     keywords that exchange the dimensions of an operand; an error proposes the one with which the tiles fit.
     """
 
-    def matrices(
-        tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]
-    ) -> Mapping[str, Shape] | Mismatch:
+    def matrices(tiles: Tiles, facts: Facts, keywords: Keywords) -> Shapes:
         sizes: dict[str, object] = {}
         for name, tile in tiles.items():
             long = [extent for extent in tile.extents if as_int(extent) != 1]
@@ -96,7 +90,7 @@ def matrices_of(sides_of: Callable[[str, Mapping[str, object]], str], *turns: st
                     return Mismatch(f"the extents of {dim} differ", text, wanted, turned(tiles, facts, keywords))
         return {name: tile.extents for name, tile in tiles.items()}
 
-    def turned(tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]) -> str | None:
+    def turned(tiles: Tiles, facts: Facts, keywords: Keywords) -> str | None:
         without_turns = matrices_of(sides_of)
         for turn in turns:
             other = not keywords.get(turn)
@@ -131,7 +125,7 @@ VECTOR_BYTES = (16, 8, 4, 2, 1)
 """The accesses that there are, the widest first."""
 
 
-def one_dtype(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | None:
+def one_dtype(tiles: Tiles, _: Keywords) -> Mismatch | None:
     """All tiles have elements of one type."""
     first, *others = tiles.values()
     if all(other.dtype == first.dtype for other in others):
@@ -145,7 +139,7 @@ def one_dtype(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | 
     )
 
 
-def computable(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | None:
+def computable(tiles: Tiles, _: Keywords) -> Mismatch | None:
     """All tiles have numbers as elements."""
     for tile in tiles.values():
         if tile.dtype.lanes > 1 or tile.dtype.kind not in ("bool", "int", "uint", "float"):
@@ -153,7 +147,7 @@ def computable(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch |
     return None
 
 
-def convertible(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> Mismatch | None:
+def convertible(tiles: Tiles, keywords: Keywords) -> Mismatch | None:
     """All tiles have elements of one type, whatever it is, or all have numbers, outside of tensor memory."""
     differ = one_dtype(tiles, keywords)
     in_tmem = "tmem" in {tile.space for tile in tiles.values()}
@@ -200,7 +194,7 @@ def lengths_of(bits: int) -> list[int]:
     return [8 * nbytes // bits for nbytes in VECTOR_BYTES if 8 * nbytes >= bits]
 
 
-def whole_vectors(tiles: Mapping[str, Tile], settings: Mapping[str, object]) -> Mismatch | None:
+def whole_vectors(tiles: Tiles, settings: Mapping[str, object]) -> Mismatch | None:
     """``vec_len=`` is a number of elements that one access may have."""
     asked, kind = settings.get("vec_len"), max((tile.dtype for tile in tiles.values()), key=lambda kind: kind.bits)
     lengths = lengths_of(kind.bits)
@@ -214,7 +208,7 @@ def whole_vectors(tiles: Mapping[str, Tile], settings: Mapping[str, object]) -> 
 def all_of(*rules: ElementRule) -> ElementRule:
     """A rule that asks for all of these rules."""
 
-    def rule(tiles: Mapping[str, Tile], settings: Mapping[str, object]) -> Mismatch | None:
+    def rule(tiles: Tiles, settings: Mapping[str, object]) -> Mismatch | None:
         return next(filter(None, (part(tiles, settings) for part in rules)), None)
 
     return rule

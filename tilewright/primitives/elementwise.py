@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import KernelError, choices
 from tilewright.primitives.elements import INTEGRAL, all_of, arithmetic_dtype, broadcasting, computable, whole_vectors
-from tilewright.primitives.table import PRIMITIVES, WITHIN_A_CTA, Keyword, Primitive, Role, TileOperand
+from tilewright.primitives.table import PRIMITIVES, WITHIN_A_CTA, Keyword, Keywords, Primitive, Role, TileOperand
 from tilewright.records import replace
 
 DST = Role("out, clipped", written=True, clipped=True)
@@ -47,15 +47,13 @@ class Formula:
     chosen: Mapping[object, str] | None = None
     rounds: str | None = None
 
-    def by(self, keywords: Mapping[str, object]) -> str:
+    def by(self, keywords: Keywords) -> str:
         """The text for a call's keywords."""
         if (mode := keywords.get("rounding_mode", "rn")) != "rn":
             return f'{self.rounds}, "{mode}")'
         return next((text for key, text in (self.chosen or {}).items() if key in keywords.values()), self.text)
 
-    def of(
-        self, names: Mapping[str, Callable[..., Any]], values: Mapping[str, Any], keywords: Mapping[str, object]
-    ) -> Any:
+    def of(self, names: Mapping[str, Callable[..., Any]], values: Mapping[str, Any], keywords: Keywords) -> Any:
         """The value for these sources, on whatever has operators. names: the functions that formulas use."""
         scope = {"__builtins__": {}, "affine": _affine, **names}
         return eval(self.by(keywords), scope, dict(values))  # a text of the table below
@@ -414,7 +412,7 @@ class Composed(Formula):
 
     __slots__ = ()
 
-    def by(self, keywords: Mapping[str, object]) -> str:
+    def by(self, keywords: Keywords) -> str:
         """The text for a call's keywords."""
         return str(keywords.get(FORMULA, ""))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import combinations
 from typing import Any, Literal
 
@@ -13,7 +12,7 @@ from tilewright.errors import KernelError
 from tilewright.layout.axes import Facts, as_int
 from tilewright.primitives.elements import equal, equal_extents, narrowed, shown
 from tilewright.primitives.elementwise import FormulaStep, by_numpy, formula_of
-from tilewright.primitives.table import Array, Clipped, Mismatch, Seen, Shape, Tile, primitive
+from tilewright.primitives.table import Array, Clipped, Keywords, Mismatch, Seen, Shapes, Tile, Tiles, primitive
 
 # sum, prod, max, min, any, all, argmax, argmin, and reduce by a formula of the caller's: a tile is reduced along some
 # of its dimensions.
@@ -23,7 +22,7 @@ ACCUMULATES = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min"}
 """The reductions that join two elements by an elementwise primitive, by its name."""
 
 
-def axes_of(keywords: Mapping[str, object], rank: int) -> tuple[int, ...] | None:
+def axes_of(keywords: Keywords, rank: int) -> tuple[int, ...] | None:
     """The dimensions that ``axes=`` names, ascending, from 0 on; None where it names none or one twice."""
     asked = keywords.get("axes", -1)
     listed = asked if isinstance(asked, tuple) else (asked,)
@@ -32,7 +31,7 @@ def axes_of(keywords: Mapping[str, object], rank: int) -> tuple[int, ...] | None
     return axes if len(axes) == len(listed) and axes else None
 
 
-def reduced(tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]) -> Mapping[str, Shape] | Mismatch:
+def reduced(tiles: Tiles, facts: Facts, keywords: Keywords) -> Shapes:
     """`dst` has the dimensions of `src` that are kept, in their order; dimensions of 1 may be there or not."""
     dst, src = tiles["dst"], tiles["src"]
     rank = len(src.extents)
@@ -66,7 +65,7 @@ def _spoken(axes: tuple[int, ...]) -> str:
     return " and ".join(map(str, axes))
 
 
-def of_one_kind(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | None:
+def of_one_kind(tiles: Tiles, _: Keywords) -> Mismatch | None:
     """Both floats, or both integers; a bool of the source counts as 0 or 1."""
     dst, src = tiles["dst"], tiles["src"]
     if dst.dtype.is_float == src.dtype.is_float and dst.dtype != "bool":
@@ -77,18 +76,18 @@ def of_one_kind(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch 
     )
 
 
-def ordered(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> Mismatch | None:
+def ordered(tiles: Tiles, keywords: Keywords) -> Mismatch | None:
     """As `of_one_kind`, or both bools, of which true is the larger one."""
     return None if {tile.dtype for tile in tiles.values()} == {BOOL} else of_one_kind(tiles, keywords)
 
 
-def truths(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | None:
+def truths(tiles: Tiles, _: Keywords) -> Mismatch | None:
     """`dst` has elements of type bool."""
     dst = tiles["dst"]
     return None if dst.dtype == "bool" else Mismatch("the result is a bool", f"{dst.name} is {dst.dtype}", "bool")
 
 
-def positions(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch | None:
+def positions(tiles: Tiles, _: Keywords) -> Mismatch | None:
     """`dst` has elements of an integer type, which holds an index."""
     dst = tiles["dst"]
     if dst.dtype.kind in ("int", "uint") and dst.dtype.bits >= 32:
@@ -224,7 +223,7 @@ def joining_of(formula: str) -> FormulaStep:
     return step
 
 
-def joinable(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> Mismatch | None:
+def joinable(tiles: Tiles, keywords: Keywords) -> Mismatch | None:
     """As `of_one_kind`, and a formula of two elements."""
     try:
         joining_of(str(keywords.get("formula", "")))
@@ -265,9 +264,7 @@ def reduce(
 _MEANINGS: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
-def equal_with_axis(
-    tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]
-) -> Mapping[str, Shape] | Mismatch:
+def equal_with_axis(tiles: Tiles, facts: Facts, keywords: Keywords) -> Shapes:
     """Equal extents, one of which ``axis=`` names."""
     src, axis = tiles["src"], keywords.get("axis", -1)
     rank = len(src.extents)
@@ -276,7 +273,7 @@ def equal_with_axis(
     return equal_extents(tiles, facts, keywords)
 
 
-def scannable(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> Mismatch | None:
+def scannable(tiles: Tiles, keywords: Keywords) -> Mismatch | None:
     """Both floats, or both integers; bools for the larger or the smaller one."""
     return (ordered if keywords.get("op") in ("max", "min") else of_one_kind)(tiles, keywords)
 

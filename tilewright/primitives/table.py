@@ -133,8 +133,11 @@ class Mismatch:
     hint: str | None = None
 
 
-ElementRule = Callable[[Mapping[str, Tile], Mapping[str, object]], "Mismatch | None"]
-ShapeRule = Callable[[Mapping[str, Tile], Facts, Mapping[str, object]], "Mapping[str, Shape] | Mismatch"]
+Tiles = Mapping[str, Tile]
+Keywords = Mapping[str, object]
+Shapes: TypeAlias = "Mapping[str, Shape] | Mismatch"
+ElementRule = Callable[[Tiles, Keywords], "Mismatch | None"]
+ShapeRule = Callable[[Tiles, Facts, Keywords], Shapes]
 """The shapes of the tiles by name, with numbers where another operand knows them. The last argument: the keywords."""
 
 

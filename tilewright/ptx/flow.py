@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
+from typing import TypeAlias
 
 from tilewright import ir, isa
 from tilewright.dtypes import BOOL
@@ -515,20 +516,17 @@ def _split(variables: Sequence[tree.Variable]) -> tuple[tree.Variable, ...]:
     )
 
 
-def _by_part(operands: Sequence[tree.Operand], step: Step) -> Iterator[tree.Operand]:
+Operands: TypeAlias = Sequence[tree.Operand]
+
+
+def _by_part(operands: Operands, step: Step) -> Iterator[tree.Operand]:
     """Operands of a call, of vectors of registers their parts."""
     for operand in operands:
         spread = step.scope.spread(operand)
         yield from spread.parts if isinstance(spread, tree.Vector) else (spread,)
 
 
-def _called(
-    low: Lowering,
-    function: tree.Function,
-    results: Sequence[tree.Operand],
-    arguments: Sequence[tree.Operand],
-    step: Step,
-) -> None:
+def _called(low: Lowering, function: tree.Function, results: Operands, arguments: Operands, step: Step) -> None:
     """Lower a call of a function: its body takes the place of the call, unless the function may call itself."""
     if function.name not in low.module.cycles:
         _inline(low, function, results, arguments, step)
@@ -570,13 +568,7 @@ def _copied(low: Lowering, declared: tree.Variable, to: Memory, value: Memory | 
     ])  # fmt: skip
 
 
-def _inline(
-    low: Lowering,
-    function: tree.Function,
-    results: Sequence[tree.Operand],
-    arguments: Sequence[tree.Operand],
-    step: Step,
-) -> None:
+def _inline(low: Lowering, function: tree.Function, results: Operands, arguments: Operands, step: Step) -> None:
     """The body of a function in the place of a call."""
     inner = Scope(None, f"__{low.fresh('call')}")
     for param, operand in zip(function.params, arguments, strict=True):

@@ -25,7 +25,7 @@ from tilewright.tile.call import TileCall, call_name, checked, side_of, without_
 from tilewright.tile.dispatch import Chosen, Tried, alike, check_keywords, choose
 from tilewright.tile.scope import ControlFlow, MeetingPlaces, Reach
 from tilewright.tile.smem_descriptors import mode_of
-from tilewright.tile.steps import Builder, FreshNames, Preparations
+from tilewright.tile.steps import Builder, Preparations
 
 if TYPE_CHECKING:
     from tilewright.isa import Arch
@@ -414,7 +414,7 @@ class _Resolver:
         self.arch = arch
         self.arguments = frozenset(var.name for var in (*kernel.params, *kernel.symbols))
         self.control = ControlFlow(kernel)
-        self.names = FreshNames(kernel)
+        self.names = ir.FreshNames(ir.defined(kernel))
         self.preparations = Preparations()
         self.meeting = MeetingPlaces(kernel, self.control)
         self.changing = ir.assigned(kernel.body)

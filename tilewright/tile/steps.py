@@ -41,32 +41,6 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 
 
-class FreshNames:
-    """The names of a kernel's variables and buffers; hands out new ones: ``f``, ``f_1``, ... (Mutable.)"""
-
-    def __init__(self, kernel: ir.Kernel) -> None:
-        self._taken = {var.name for var in (*kernel.params, *kernel.symbols)} | {b.name for b in kernel.buffers}
-        self._next: dict[str, int] = {}
-        for stmt in ir.statements(kernel.body):
-            if isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer)):
-                self._taken.add(stmt.buffer.name)
-            elif isinstance(stmt, (ir.Bind, ir.For)):
-                self._taken.add(stmt.var.name)
-            elif isinstance(stmt, ir.ScopeId):
-                self._taken.update(var.name for var in stmt.vars)
-
-    def new(self, name: str) -> str:
-        """``name``, with the first free number behind it where it is taken."""
-        number = self._next.get(name, 0)
-        label = name if not number else f"{name}_{number}"
-        while label in self._taken:
-            number += 1
-            label = f"{name}_{number}"
-        self._next[name] = number + 1
-        self._taken.add(label)
-        return label
-
-
 class Preparations:
     """Statements for tile calls right behind the declaration of a buffer, each once in a kernel. (Mutable.)"""
 
@@ -75,7 +49,7 @@ class Preparations:
         self._written: dict[str, ir.Body] = {}
         self.maps: dict[MapOf, tuple[MapOf, ir.Buffer]] = {}
 
-    def tensor_map(self, of: MapOf, names: FreshNames) -> ir.Buffer:
+    def tensor_map(self, of: MapOf, names: ir.FreshNames) -> ir.Buffer:
         """The tensor map with these fields, an argument that the kernel gets besides those that it names."""
         if of not in self.maps:
             named = replace(of, name=names.new(f"{of.of}_map"))
@@ -116,7 +90,7 @@ class Builder:
 
     def __init__(
         self,
-        names: FreshNames,
+        names: ir.FreshNames,
         at: Span | None,
         facts: RangeFacts,
         preparations: Preparations | None = None,

@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.isa.arith import narrowed
 from tilewright.isa.forms import GIVEN, TYPES, Numbers, Operand, Undefined
 from tilewright.isa.scalar import floats
-from tilewright.isa.scalar.floats import canonical, flushed
+from tilewright.isa.scalar.floats import canonical, family, flushed
 from tilewright.isa.scalar.rows import flag, maybe, registers, scalar, words
 
 BOTH = "Integer Arithmetic Instructions, Floating Point Instructions"
@@ -142,11 +142,9 @@ def _whole_quotient(a: Numbers, b: Numbers) -> tuple[Numbers, Numbers]:
 absolute, negated = plain(np.abs), plain(np.negative)
 
 
-def _extreme(function: Any) -> Callable[..., Callable[..., Numbers]]:
-    def meaning(*, relu: bool = False, **_: object) -> Callable[..., Numbers]:
-        return (lambda a, b: np.maximum(function(a, b), 0).astype(a.dtype)) if relu else function
-
-    return meaning
+@family
+def _extreme(function: Any, *, relu: bool = False, **_: object) -> Callable[..., Numbers]:
+    return (lambda a, b: np.maximum(function(a, b), 0).astype(a.dtype)) if relu else function
 
 
 smaller_of, larger_of = _extreme(np.minimum), _extreme(np.maximum)
@@ -209,26 +207,23 @@ def _upper_half(x: Numbers) -> Numbers:
     return flushed((x.view(np.uint64) & np.uint64(0xFFFFFFFF00000000)).view(np.float64))
 
 
-def near(op: str) -> Callable[..., Callable[..., Numbers]]:
+@family
+def near(op: str, *, type: str, ftz: bool = False, rnd: str = "approx", **_: object) -> Callable[..., Numbers]:
     """The meaning of an approximation."""
+    kind = TYPES[type].numpy
+    exact = _EXACT[op] if op != "div" else _fast_quotient if rnd == "approx" else _quotient
+    flush = flushed if ftz else _same
+    if type == "f64" and ftz:
+        flush = _upper_half
 
-    def meaning(*, type: str, ftz: bool = False, rnd: str = "approx", **_: object) -> Callable[..., Numbers]:
-        kind = TYPES[type].numpy
-        exact = _EXACT[op] if op != "div" else _fast_quotient if rnd == "approx" else _quotient
-        flush = flushed if ftz else _same
-        if type == "f64" and ftz:
-            flush = _upper_half
+    def execute(*values: Numbers) -> Numbers:
+        wide = exact(
+            *(np.asarray(flush(value)).astype(np.float32 if kind.itemsize == 2 else np.float64) for value in values)
+        )
+        result = wide if kind.itemsize == 8 else narrowed(np.asarray(wide, np.float64), kind, "rn")
+        return (flushed if ftz else _same)(canonical(np.asarray(result)))
 
-        def execute(*values: Numbers) -> Numbers:
-            wide = exact(
-                *(np.asarray(flush(value)).astype(np.float32 if kind.itemsize == 2 else np.float64) for value in values)
-            )
-            result = wide if kind.itemsize == 8 else narrowed(np.asarray(wide, np.float64), kind, "rn")
-            return (flushed if ftz else _same)(canonical(np.asarray(result)))
-
-        return execute
-
-    return meaning
+    return execute
 
 
 for _name, _doc in (
@@ -495,25 +490,22 @@ def _bits(word: str, *values: Numbers) -> list[Numbers]:
     return [value.view(TYPES[word].unsigned) for value in values]
 
 
-def _total(operation: str) -> Callable[..., Callable[..., Numbers]]:
+@family
+def _total(operation: str, *, type: str, out: str, **_: object) -> Callable[..., Numbers]:
     """The sum or difference with a carry in; or its carry out."""
+    unit = TYPES[type].unsigned.type
 
-    def meaning(*, type: str, out: str, **_: object) -> Callable[..., Numbers]:
-        unit = TYPES[type].unsigned.type
+    def execute(a: Numbers, b: Numbers, carry: Numbers = False) -> Numbers:
+        x, y = _bits(type, a, b)
+        more = np.asarray(carry).astype(unit)
+        first = x + y if operation == "add" else x - y
+        if out == "d":
+            return first + more if operation == "add" else first - more
+        if operation == "add":
+            return (first < x) | (first + more < first)
+        return (x < y) | (first < more)
 
-        def execute(a: Numbers, b: Numbers, carry: Numbers = False) -> Numbers:
-            x, y = _bits(type, a, b)
-            more = np.asarray(carry).astype(unit)
-            first = x + y if operation == "add" else x - y
-            if out == "d":
-                return first + more if operation == "add" else first - more
-            if operation == "add":
-                return (first < x) | (first + more < first)
-            return (x < y) | (first < more)
-
-        return execute
-
-    return meaning
+    return execute
 
 
 def _product_with_carry(*, type: str, half: str, out: str, **mods: object) -> Callable[..., Numbers]:

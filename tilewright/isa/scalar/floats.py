@@ -8,6 +8,7 @@ Instructions".
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -243,63 +244,59 @@ def _operation(op: str, kind: np.dtype[Any], rounding: str) -> Callable[..., Num
     return lambda *values: _NATIVE[op](*(value.astype(np.float32) for value in values)).astype(kind)
 
 
-def arithmetic(op: str) -> Callable[..., Callable[..., Numbers]]:
+def family(meaning: Callable[..., Callable[..., Numbers]]) -> Callable[..., Callable[..., Callable[..., Numbers]]]:
+    """A meaning for each value of what it takes before its modifiers."""
+    return partial(partial, meaning)
+
+
+@family
+def arithmetic(
+    op: str, *, type: str, rnd: str | None = None, ftz: bool = False, sat: bool = False, relu: bool = False, **_: object
+) -> Callable[..., Numbers]:
     """The meaning of an operation of floats."""
+    run = _operation(op, TYPES[type].numpy, rnd or "rn")
+    if type == "f64":
+        order = _FAINTEST_FIRST.get(op, (0, 1))
+        return lambda *values: carried(run(*values), *(values[k] for k in order[: len(values)]))
+    if TYPES[type].numpy.itemsize == 2 and op == "fma":
+        run = _half_fma(TYPES[type].numpy)
+    if not (ftz or sat or relu):
+        return lambda *values: canonical(run(*values))
+    flush = flushed if ftz else _same
+    after = _after(saturated if sat else positive if relu else _same)
+    settle: Callable[..., Numbers] = (
+        _settled(op, rnd or "rn") if ftz and op in _WIDE else (lambda result, *values: flush(result))
+    )
 
-    def meaning(
-        *, type: str, rnd: str | None = None, ftz: bool = False, sat: bool = False, relu: bool = False, **_: object
-    ) -> Callable[..., Numbers]:
-        run = _operation(op, TYPES[type].numpy, rnd or "rn")
-        if type == "f64":
-            order = _FAINTEST_FIRST.get(op, (0, 1))
-            return lambda *values: carried(run(*values), *(values[k] for k in order[: len(values)]))
-        if TYPES[type].numpy.itemsize == 2 and op == "fma":
-            run = _half_fma(TYPES[type].numpy)
-        if not (ftz or sat or relu):
-            return lambda *values: canonical(run(*values))
-        flush = flushed if ftz else _same
-        after = _after(saturated if sat else positive if relu else _same)
-        settle: Callable[..., Numbers] = (
-            _settled(op, rnd or "rn") if ftz and op in _WIDE else (lambda result, *values: flush(result))
-        )
+    def execute(*values: Numbers) -> Numbers:
+        inputs = [flush(value) for value in values]
+        return after(settle(run(*inputs), *inputs))
 
-        def execute(*values: Numbers) -> Numbers:
-            inputs = [flush(value) for value in values]
-            return after(settle(run(*inputs), *inputs))
-
-        return execute
-
-    return meaning
+    return execute
 
 
-def out_of_bounds(op: str) -> Callable[..., Callable[..., Numbers]]:
+@family
+def out_of_bounds(op: str, *, type: str, **mods: Any) -> Callable[..., Numbers]:
     """The same, but zero where a factor is the NaN, of either sign, that stands for what is outside of a tensor.
 
     That a sum may be that NaN, and what its sign does, was found on an H200.
     """
+    run = arithmetic(op)(type=type, **mods)
 
-    def meaning(*, type: str, **mods: Any) -> Callable[..., Numbers]:
-        run = arithmetic(op)(type=type, **mods)
+    def execute(*values: Numbers) -> Numbers:
+        factors = (bits_of(value) & 0x7FFF == OUTSIDE for value in values[:2])
+        outside = np.any(np.broadcast_arrays(*factors), axis=0)
+        result = run(*values)
+        return np.where(outside, np.zeros((), result.dtype), result)
 
-        def execute(*values: Numbers) -> Numbers:
-            factors = (bits_of(value) & 0x7FFF == OUTSIDE for value in values[:2])
-            outside = np.any(np.broadcast_arrays(*factors), axis=0)
-            result = run(*values)
-            return np.where(outside, np.zeros((), result.dtype), result)
-
-        return execute
-
-    return meaning
+    return execute
 
 
-def mixed(op: str) -> Callable[..., Callable[..., Numbers]]:
+@family
+def mixed(op: str, *, rnd: str | None = None, sat: bool = False, **_: object) -> Callable[..., Numbers]:
     """The meaning of an operation on narrow numbers and one of 32 bits."""
-
-    def meaning(*, atype: str, rnd: str | None = None, sat: bool = False, **_: object) -> Callable[..., Numbers]:
-        run = arithmetic(op)(type="f32", rnd=rnd, sat=sat)
-        return lambda *values: run(*(value.astype(np.float32) for value in values))
-
-    return meaning
+    run = arithmetic(op)(type="f32", rnd=rnd, sat=sat)
+    return lambda *values: run(*(value.astype(np.float32) for value in values))
 
 
 # Of operands that are all NaN in float64 an H200 keeps the last one of these.
@@ -389,34 +386,31 @@ def copied_sign(**_: object) -> Callable[[Numbers, Numbers], Numbers]:
     return lambda a, b: (bits_of(b) & ~_SIGN[b.dtype] | bits_of(a) & _SIGN[a.dtype]).view(b.dtype)
 
 
-def extreme(op: str) -> Callable[..., Callable[..., Numbers]]:
+@family
+def extreme(
+    op: str, *, ftz: bool = False, nan: bool = False, magnitudes: bool | str = False, **_: object
+) -> Callable[..., Numbers]:
     """The smaller or larger: the number where one is NaN, unless NaN wins; -0 is less than +0."""
     choose = smaller if op == "min" else larger
+    flush = flushed if ftz else _same
 
-    def meaning(
-        *, ftz: bool = False, nan: bool = False, magnitudes: bool | str = False, **_: object
-    ) -> Callable[..., Numbers]:
-        flush = flushed if ftz else _same
+    def two(a: Numbers, b: Numbers) -> Numbers:
+        sign = (bits_of(a) ^ bits_of(b)) & _SIGN[a.dtype]
+        x, y = (np.abs(v) for v in (a, b)) if magnitudes == "xorsign" else (a, b)
+        result = choose(x, y).astype(a.dtype)
+        if nan:
+            result = np.where((a != a) | (b != b), np.array(np.nan, a.dtype), result)
+        if magnitudes == "xorsign":
+            result = (bits_of(result) | sign).view(a.dtype)
+        return carried(result, a, b) if a.dtype.itemsize == 8 else canonical(result)
 
-        def two(a: Numbers, b: Numbers) -> Numbers:
-            sign = (bits_of(a) ^ bits_of(b)) & _SIGN[a.dtype]
-            x, y = (np.abs(v) for v in (a, b)) if magnitudes == "xorsign" else (a, b)
-            result = choose(x, y).astype(a.dtype)
-            if nan:
-                result = np.where((a != a) | (b != b), np.array(np.nan, a.dtype), result)
-            if magnitudes == "xorsign":
-                result = (bits_of(result) | sign).view(a.dtype)
-            return carried(result, a, b) if a.dtype.itemsize == 8 else canonical(result)
+    def execute(*values: Numbers) -> Numbers:
+        first, *others = (flush(np.abs(value) if magnitudes == "abs" else value) for value in values)
+        for other in others:
+            first = two(first, other)
+        return first
 
-        def execute(*values: Numbers) -> Numbers:
-            first, *others = (flush(np.abs(value) if magnitudes == "abs" else value) for value in values)
-            for other in others:
-                first = two(first, other)
-            return first
-
-        return execute
-
-    return meaning
+    return execute
 
 
 def _class_bits(a: Numbers) -> tuple[Numbers, Numbers, Numbers]:

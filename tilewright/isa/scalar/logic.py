@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.isa.arith import brev, clz, popcount
 from tilewright.isa.forms import TYPES, Numbers, Spellings
 from tilewright.isa.scalar.arithmetic import plain
-from tilewright.isa.scalar.floats import flushed
+from tilewright.isa.scalar.floats import family, flushed
 from tilewright.isa.scalar.rows import MeaningOf, flag, maybe, predicate_pattern, registers, scalar, words
 
 # Logic, shifts and fields of bits. A shift's amount is clamped to the width, unless it wraps.
@@ -20,20 +20,17 @@ from tilewright.isa.scalar.rows import MeaningOf, flag, maybe, predicate_pattern
 # Source: PTX ISA, "Logic and Shift Instructions" and "Integer Arithmetic Instructions".
 
 
-def _shifted(function: Any) -> Callable[..., Callable[[Numbers, Numbers], Numbers]]:
+@family
+def _shifted(function: Any, *, type: str, **_: object) -> Callable[..., Numbers]:
     """The number shifted by at most its width, where copies of the sign are left."""
+    kind = TYPES[type]
+    most = kind.bits - 1
 
-    def meaning(*, type: str, **_: object) -> Callable[[Numbers, Numbers], Numbers]:
-        kind = TYPES[type]
-        most = kind.bits - 1
+    def execute(a: Numbers, n: Numbers) -> Numbers:
+        moved = function(a, np.minimum(n, most).astype(a.dtype))
+        return moved if kind.signed else np.where(n > most, a.dtype.type(0), moved)
 
-        def execute(a: Numbers, n: Numbers) -> Numbers:
-            moved = function(a, np.minimum(n, most).astype(a.dtype))
-            return moved if kind.signed else np.where(n > most, a.dtype.type(0), moved)
-
-        return execute
-
-    return meaning
+    return execute
 
 
 def _funnel(*, way: str, mode: str, **_: object) -> Callable[[Numbers, Numbers, Numbers], Numbers]:
@@ -231,16 +228,15 @@ SHIFTED = words("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64")
 def _row(
     name: str,
     operands: str,
-    text: str,
     modifiers: Mapping[str, Spellings],
     doc: str,
     *,
     chapter: str = INTEGERS,
     result: str = "type",
 ) -> None:
-    """A row of one shape, whose meaning has the name of the opcode."""
-    meaning = MEANINGS[text.partition("{")[0]]
-    scalar(name, operands, (text, modifiers, meaning), doc=doc, chapter=chapter, result=result)
+    """A row of one shape, with its modifiers behind the opcode."""
+    text = name + "".join(f"{{{word}}}" for word in modifiers)
+    scalar(name, operands, (text, modifiers, MEANINGS[name]), doc=doc, chapter=chapter, result=result)
 
 
 for _name, _operands, _opcode, _doc in (
@@ -252,12 +248,11 @@ for _name, _operands, _opcode, _doc in (
     _shapes = ((f"{_opcode}{{type}}", {"type": types}, MEANINGS[_opcode]) for types in (BITS, words("pred")))
     scalar(_name, _operands, *_shapes, doc=_doc, chapter=LOGIC)
 
-_row("cnot", "a", "cnot{type}", {"type": BITS}, "1 where a is 0, else 0.", chapter=LOGIC)
-_row("shl", "a n:u32", "shl{type}", {"type": BITS}, "The bits of a moved up by n, at most its width.", chapter=LOGIC)
+_row("cnot", "a", {"type": BITS}, "1 where a is 0, else 0.", chapter=LOGIC)
+_row("shl", "a n:u32", {"type": BITS}, "The bits of a moved up by n, at most its width.", chapter=LOGIC)
 _row(
     "shr",
     "a n:u32",
-    "shr{type}",
     {"type": SHIFTED},
     "The bits of a moved down by n, at most its width; a signed number fills up with its sign.",
     chapter=LOGIC,
@@ -265,15 +260,13 @@ _row(
 _row(
     "shf",
     "a b c:u32",
-    "shf{way}{mode}{type}",
-    {"type": words("b32"), "way": words("l", "r"), "mode": CLAMP_OR_WRAP},
+    {"way": words("l", "r"), "mode": CLAMP_OR_WRAP, "type": words("b32")},
     "Of the 64 bits of b and a, moved by c, the upper 32 (l) or the lower 32 (r).",
     chapter=LOGIC,
 )
 _row(
     "lop3",
     "a b c lut:imm",
-    "lop3{type}",
     {"type": words("b32")},
     "In each place bit ``a<<2 | b<<1 | c`` of the constant ``lut``.",
     chapter=LOGIC,
@@ -301,54 +294,32 @@ scalar(
 _row(
     "bfe",
     "a position:u32 length:u32",
-    "bfe{type}",
     {"type": NUMBERS},
     "A field of a as a number; where it leaves the word, zeros or the sign.",
 )
-_row(
-    "bfi",
-    "a b position:u32 length:u32",
-    "bfi{type}",
-    {"type": WORDS},
-    "b with the low bits of a in the place of a field.",
-)
+_row("bfi", "a b position:u32 length:u32", {"type": WORDS}, "b with the low bits of a in the place of a field.")
 _row(
     "bfind",
     "a",
-    "bfind{shiftamt}{type}",
-    {"type": NUMBERS, "shiftamt": flag("shiftamt")},
+    {"shiftamt": flag("shiftamt"), "type": NUMBERS},
     "The place of the highest bit that is not the sign's, or its distance from the top; all ones for none.",
     result="u32",
 )
-_row("brev", "a", "brev{type}", {"type": WORDS}, "The bits of a in reverse order.")
-_row("popc", "a", "popc{type}", {"type": WORDS}, "How many bits of a are set.", result="u32")
-_row("clz", "a", "clz{type}", {"type": WORDS}, "Zero bits above the highest set bit of a.", result="u32")
+_row("brev", "a", {"type": WORDS}, "The bits of a in reverse order.")
+_row("popc", "a", {"type": WORDS}, "How many bits of a are set.", result="u32")
+_row("clz", "a", {"type": WORDS}, "Zero bits above the highest set bit of a.", result="u32")
 _row(
     "prmt",
     "a b c",
-    "prmt{type}{mode}",
     {"type": words("b32"), "mode": maybe("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")},
     "Four bytes of the eight of b and a, as the nibbles of c or a mode say.",
     chapter="Data Movement and Conversion Instructions",
 )
-_row(
-    "bmsk",
-    "a b",
-    "bmsk{mode}{type}",
-    {"type": words("b32"), "mode": CLAMP_OR_WRAP},
-    "Ones from bit a on, so many as b says.",
-)
-_row(
-    "szext",
-    "a b:u32",
-    "szext{mode}{type}",
-    {"type": words("u32", "s32"), "mode": CLAMP_OR_WRAP},
-    "The low b bits of a as a number.",
-)
+_row("bmsk", "a b", {"mode": CLAMP_OR_WRAP, "type": words("b32")}, "Ones from bit a on, so many as b says.")
+_row("szext", "a b:u32", {"mode": CLAMP_OR_WRAP, "type": words("u32", "s32")}, "The low b bits of a as a number.")
 _row(
     "fns",
     "mask base:u32 offset:s32",
-    "fns{type}",
     {"type": words("b32")},
     "The place of the n-th set bit of the mask from ``base`` on, upwards or downwards; all ones for none.",
     result="u32",

@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright.isa.forms import GIVEN, Numbers, Spellings
 from tilewright.isa.scalar.arithmetic import NUMBERS, parts, wrapped
+from tilewright.isa.scalar.floats import family
 from tilewright.isa.scalar.logic import COMPARE
 from tilewright.isa.scalar.rows import flag, maybe, scalar, words
 
@@ -82,21 +83,19 @@ WORDS: dict[str, Callable[..., Numbers]] = {
 }
 
 
-def _on_words(operation: Callable[..., Numbers]) -> Callable[..., Callable[..., Numbers]]:
-    def meaning(
-        *, type: str, sat: bool = False, op2: str | None = None, d_part: str | None = None, mode: str | None = None,
-        **mods: Any,
-    ) -> Callable[..., Numbers]:  # fmt: skip
-        more, (first, second) = (mode,) if mode else (), _sources(mods)
+@family
+def _on_words(
+    operation: Callable[..., Numbers], *, type: str, sat: bool = False, op2: str | None = None,
+    d_part: str | None = None, mode: str | None = None, **mods: Any,
+) -> Callable[..., Numbers]:  # fmt: skip
+    more, (first, second) = (mode,) if mode else (), _sources(mods)
 
-        def execute(a: Numbers, b: Numbers, *c: Numbers) -> Numbers:
-            result = operation(first(a), second(b), *more)
-            result = _clamped(result, type, d_part) if sat else result
-            return _with_third(result, c[0], type, op2, d_part) if c else wrapped(result)
+    def execute(a: Numbers, b: Numbers, *c: Numbers) -> Numbers:
+        result = operation(first(a), second(b), *more)
+        result = _clamped(result, type, d_part) if sat else result
+        return _with_third(result, c[0], type, op2, d_part) if c else wrapped(result)
 
-        return execute
-
-    return meaning
+    return execute
 
 
 def _on_comparison(*, compare: str, atype: str, **mods: Any) -> Callable[..., Numbers]:
@@ -237,7 +236,10 @@ LANEWISE: dict[str, Callable[..., Numbers]] = {
 }
 
 
-def _joined(result: Numbers, word: str, c: Numbers, *, count: int, sat: bool, add: bool, d_part: str | None) -> Numbers:
+def _joined(
+    result: Numbers, word: str, c: Numbers, count: int, *, sat: bool = False, add: bool = False,
+    d_part: str | None = None, **_: object,
+) -> Numbers:  # fmt: skip
     """The numbers side by side, clamped or chopped, those of c where they are not asked for; or their sum with c."""
     width = 32 // count
     low, high = (-(1 << width - 1), (1 << width - 1) - 1) if word[0] == "s" else (0, (1 << width) - 1)
@@ -250,32 +252,21 @@ def _joined(result: Numbers, word: str, c: Numbers, *, count: int, sat: bool, ad
     return np.ascontiguousarray(kept & (1 << width) - 1, f"u{width // 8}").view(np.uint32)[..., 0]
 
 
-def _on_parts(operation: Callable[..., Numbers], count: int) -> Callable[..., Callable[..., Numbers]]:
-    def meaning(
-        *,
-        atype: str,
-        btype: str,
-        type: str = "u32",
-        sat: bool = False,
-        add: bool = False,
-        d_part: str | None = None,
-        **_: object,
-    ) -> Callable[..., Numbers]:
-        def execute(a: Numbers, b: Numbers, c: Numbers) -> Numbers:
-            result = operation(parts(atype, a, count), parts(btype, b, count))
-            return _joined(result, type, c, count=count, sat=sat, add=add, d_part=d_part)
+@family
+def _on_parts(
+    operation: Callable[..., Numbers], count: int, *, atype: str, btype: str, type: str = "u32", **mods: Any
+) -> Callable[..., Numbers]:
+    def execute(a: Numbers, b: Numbers, c: Numbers) -> Numbers:
+        result = operation(parts(atype, a, count), parts(btype, b, count))
+        return _joined(result, type, c, count, **mods)
 
-        return execute
-
-    return meaning
+    return execute
 
 
-def _compared(count: int) -> Callable[..., Callable[..., Numbers]]:
-    def meaning(*, compare: str, **mods: Any) -> Callable[..., Numbers]:
-        test = COMPARE[compare]
-        return _on_parts(lambda x, y: test(x, y).astype(np.int64), count)(**mods)
-
-    return meaning
+@family
+def _compared(count: int, *, compare: str, **mods: Any) -> Callable[..., Numbers]:
+    test = COMPARE[compare]
+    return _on_parts(lambda x, y: test(x, y).astype(np.int64), count)(**mods)
 
 
 for _count in (2, 4):
