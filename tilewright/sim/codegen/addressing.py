@@ -68,63 +68,19 @@ def is_taken_apart(e: Emitter, expr: Expr) -> bool:
 
 
 def taken_apart(e: Emitter, expr: Expr, mask: str) -> str:
-    """The name of an `Address`: 64 bits, or the offset in shared memory where it has 32."""
-    before, e.uncounted = e.uncounted, True
-    name = _kept(e, expr, mask) or _Lifter(e, mask).address(expr)
+    """The name of an `Address`: 64 bits, or the offset in shared memory where it has 32. One that depends on thread
+    numbers and parameters alone is made once for a batch.
+    """
+    before, e.uncounted, nodes = e.uncounted, True, walk(expr)
+    if names_in(nodes) <= e.program.fixed and not any(map(acts, nodes)):
+        key = e.program.part_ids.setdefault(f"{expr} as an address", len(e.program.part_ids))
+        name = e.out.named("a", f"parts.get({key})")
+        with e.out.block(f"if {name} is None:"):
+            e.out.line(f"{name} = parts[{key}] = {_Lifter(e, mask).address(expr)}")
+    else:
+        name = _Lifter(e, mask).address(expr)
     e.uncounted = before
     return name
-
-
-def _kept(e: Emitter, expr: Expr, mask: str) -> str | None:
-    """The same where all but numbers depends on thread numbers and parameters alone: that is made once for a batch.
-
-    It is 0 where a run has none of those numbers. None where something else varies over threads.
-    """
-    fixed, shift, moving = list[tuple[int, Expr]](), 0, list[str]()
-    for factor, term in _terms(e, expr) if expr.dtype.bits == 64 else [(1, expr)]:
-        nodes = walk(term)
-        if (number := number_of(term)) is not None:
-            shift += factor * wrapper(dtype("int64"))(number)
-        elif names_in(nodes) <= e.program.fixed and not any(map(acts, nodes)):
-            fixed.append((factor, term))
-        elif expr.dtype.bits == 64 and e.axes.of(term) == UNIFORM:
-            moving.append(f"{factor} * {_Lifter(e, mask).uniform(term, 64)}")
-        else:
-            return None
-    if not fixed:
-        return None
-    text = " + ".join(f"{factor} * {term}" for factor, term in fixed)
-    key = e.program.part_ids.setdefault(f"{text} as an address", len(e.program.part_ids))
-    name = e.out.named("a", f"parts.get({key})")
-    with e.out.block(f"if {name} is None:"):
-        e.out.line(f"{name} = parts[{key}] = {_Lifter(e, mask).address(_sum(fixed, expr.dtype))}")
-    steps = [*moving, *([str(shift)] if shift else [])]
-    return e.out.named("a", f"{name}.shifted({' + '.join(steps)})") if steps else name
-
-
-def _terms(e: Emitter, expr: Expr, factor: int = 1) -> Iterator[tuple[int, Expr]]:
-    """What a sum of 64 bits consists of, each with its factor."""
-    expr = plain(expr)
-    parts = addends(e, expr) if isinstance(expr, Binary) and expr.dtype.bits == 64 else ()
-    factors = [number_of(number) if isinstance(number, Expr) else number for _, number in parts]
-    if not parts or None in factors:
-        yield factor, expr
-        return
-    for (part, _), number in zip(parts, factors, strict=True):
-        yield from _terms(e, part, factor * (number or 0))
-
-
-def _sum(terms: Sequence[tuple[int, Expr]], kind: DType) -> Expr:
-    """The same as one expression."""
-    total: Expr | None = None
-    for factor, term in terms:
-        addend = (
-            term if term.dtype == kind else Cast(term, kind) if term.dtype.kind == "handle" else Reinterpret(term, kind)
-        )
-        addend = addend if factor == 1 else binary("*", addend, as_expr(factor % 2**kind.bits, kind))
-        total = addend if total is None else binary("+", total, addend)
-    assert total is not None
-    return total
 
 
 def plain(expr: Expr) -> Expr:

@@ -248,7 +248,7 @@ def _operand(e: Emitter, row: Row, exprs: tuple[Expr, ...], bound: Bound, mask: 
             name = e.out.constant("X", file)
             address = e.out.named("a", at)
             flags = f"{name}.read(m0.wave.shadows, {mask}, {address})" if e.with_shadows else "None"
-            return f"{name}.load({mask}, {address}{', checked=True' if held else ''})", flags
+            return f"{name}.read(m0.wave, {mask}, {address})" if held else f"{name}.load({mask}, {address})", flags
     texts: list[str] = []
     shadows: list[str | None] = []
     moves = bound.form.meaning.moves and e.with_shadows and row.kind != "tmem"  # the operand says where the access is

@@ -14,7 +14,7 @@ from tilewright.sim.machine.arrays import Bits, Ints, Value
 from tilewright.sim.machine.memory import UNITS
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine import Site, Team, View, Views
+    from tilewright.sim.machine import Site, Team, View
 
 __all__ = ["from_bits", "joined", "reinterpret", "width_of"]
 
@@ -110,7 +110,7 @@ def _bytes(at: Address) -> Address:
     return Address(0, Part(at.full() >> 1))
 
 
-def view_nibbles(site: Site, team: Team, at: Address) -> View | Views:
+def view_nibbles(site: Site, team: Team, at: Address) -> View:
     """The bytes that hold the elements at ``at``, which counts half bytes."""
     return site.view(team, _bytes(at))
 

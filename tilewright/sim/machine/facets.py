@@ -25,7 +25,7 @@ from tilewright.sim.machine.places import (
 )  # fmt: skip
 from tilewright.sim.machine.team import Team, numbers, spread
 from tilewright.sim.machine.tmem import TmemFacet
-from tilewright.sim.machine.view import View, Views, by_window, harmless
+from tilewright.sim.machine.view import View, by_window, harmless, together
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -206,7 +206,7 @@ class MemoryFacet:
     at: Span | None
     memories: Memories
 
-    def _views(self, address: Array, width: int) -> Views:
+    def _views(self, address: Array, width: int) -> View:
         """Those of the buffers that lanes point into."""
         places, views = self.team.wave.run.places, list[View]()
         at = harmless(Address(0, Part(address.astype(np.int64, copy=False))), self.team)
@@ -218,7 +218,7 @@ class MemoryFacet:
                 )  # fmt: skip
             there = there if lanes is self.team else harmless(there, lanes)
             views.append(View(places.at(window, there.lo), lanes, there, width))
-        return Views(views)
+        return together(views)
 
     def rows(self, address: Array, nbytes: int) -> NDArray[np.uint8]:
         return np.ascontiguousarray(self._views(address, nbytes).load(self.memories))[..., None].view(np.uint8)
@@ -234,8 +234,7 @@ class MemoryFacet:
     def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
         """Lane by lane where lanes share an address, all others at once."""
         olds = np.zeros(self.team.shape, values[0].dtype)
-        for view in self._views(address, olds.itemsize):
-            view.combine(self.memories, olds, combine, values)
+        self._views(address, olds.itemsize).combine(self.memories, olds, combine, values)
         self.team.wave.run.events.changed(self.team, olds)
         return olds
 
@@ -243,12 +242,12 @@ class MemoryFacet:
 class SharedFacet(MemoryFacet):
     """Shared memory as a `Memory`; addresses may be those of the first lanes of each warp alone."""
 
-    def _views(self, address: Array, width: int) -> Views:
+    def _views(self, address: Array, width: int) -> View:
         lanes, count = self.team, address.shape[-1]
         if count < 32:
             lanes = Team(lanes.look.of_lanes(count), None if lanes.array is None else lanes.full[..., :count])
         offsets = lanes.harmless(address.astype(np.int64, copy=False))
-        return Views((View(lanes.wave.run.places.arena, lanes, Address(0, Part.of_lanes(offsets)), width),))
+        return View(lanes.wave.run.places.arena, lanes, Address(0, Part.of_lanes(offsets)), width)
 
 
 class Facet(MemoryFacet):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.isa import AsyncMeaning, Consults, Form, Wait
     from tilewright.isa.mma import Accumulator
-    from tilewright.sim.machine import Address, CompiledInstruction, Issuers, Place, Team, Wave
+    from tilewright.sim.machine import Address, CompiledInstruction, Issuers, Memories, Place, Team, Wave
     from tilewright.sim.machine.arrays import Array, Bools, Given, Ints, Results
     from tilewright.sim.machine.registers import RegisterAddress, RegisterFile
 
@@ -275,11 +275,12 @@ class Operation:
     def _execute(self, reads: list[UnitView], writes: list[UnitView], which: slice) -> Given:
         """Read, compute and write; returns what was computed with."""
         wave, run = self.team.wave, self.instruction
-        shape = self.team.shape
-        sources = list(self._found(reads, which))
-        kept = [register.load(self.team, at, checked=True) for register, at in self._kept]
+        sources = []
+        for rows, use in zip(self._of_issuers(self._read or [], reads, which, wave), reads, strict=False):
+            once = rows is not None and len(rows) < len(use.issuer)
+            sources.append(rows.repeat(len(use.issuer) // len(rows), axis=0) if rows is not None and once else rows)
         values = [self.arguments[name][which] for name in self.meaning.takes]
-        registers = [self.issuers.taken(value, shape)[which] for value in kept]
+        registers = self._registers(wave, which)
         results = self._results(self.meaning.execute, [*sources, *values, *registers])
         if self.meaning.execute is not None:
             count = which.stop - which.start if which.stop else len(self.issuers.rows)
@@ -287,24 +288,18 @@ class Operation:
         for access, data in zip(writes, results, strict=False):
             access.store(wave, data)
         for register, at, data in zip(run.sinks, self.sinks, results[len(writes) :], strict=True):
-            register.store(self.team, at, self.issuers.spread(data, shape), checked=True)
+            register.write(wave, self.team, at, self.issuers.spread(data, self.team.shape))
         return (*sources, *values, *registers)
 
-    def _found(self, reads: list[UnitView], which: slice) -> Iterator[Array]:
-        """The bytes that were read from these issuers' sources, and what they are combined with as it is now."""
-        for had, now, all_ in zip(self._read or [], reads, self.reads, strict=False):
-            rows = had if had is None or which == slice(None) else had[all_.issuer == which.start]
-            if rows is not None and len(rows) < len(now.issuer):
-                rows = rows.repeat(len(now.issuer) // len(rows), axis=0)
-            yield now.load(self.team.wave) if rows is None else rows
-
-    def _found_flags(self, reads: list[UnitView], which: slice) -> Iterator[Array | None]:
-        """Their flags, None for all initialised."""
-        for had, now, all_ in zip(self._flags, reads, self.reads, strict=True):
-            if all_.combines:
-                yield now.flags(self.team.wave)
+    def _of_issuers(
+        self, kept: Sequence[Array | None], reads: list[UnitView], which: slice, memories: Memories
+    ) -> Iterator[Array | None]:
+        """What was read from these issuers' sources, or its flags; of those that are combined what is there now."""
+        for had, use, every in zip(kept, reads, self.reads, strict=False):
+            if every.combines:
+                yield use.load(memories) if memories is self.team.wave else use.flags(self.team.wave)
             else:
-                yield had if had is None or which == slice(None) else had[all_.issuer == which.start]
+                yield had if had is None or which == slice(None) else had[every.issuer == which.start]
 
     @property
     def _kept(self) -> list[tuple[RegisterFile, RegisterAddress]]:
@@ -324,11 +319,12 @@ class Operation:
 
     def _mark(self, reads: list[UnitView], which: slice, writes: list[UnitView]) -> None:
         """Move the flags where the bits went; operands of arithmetic must be initialised, and its result then is."""
-        meaning, flags, issuers = self.meaning, list(self._found_flags(reads, which)), np.arange(len(self.issuers.rows))
+        wave, meaning, issuers = self.team.wave, self.meaning, np.arange(len(self.issuers.rows))
+        flags = [*self._of_issuers(self._flags, reads, which, wave.shadows)]
         operands = [self.flags[name][which] for name in meaning.takes if name in self.flags]
         results: Given = (None,) * (len(writes) + len(self.sinks))
         if not meaning.moves:
-            registers = self._kept_flags(which) if self._reads_registers(which) else []
+            registers = self._registers(wave.shadows, which) if self._reads_registers(which) else []
             of_issuers = ((value, issuers[which], "") for value in (*operands, *registers))
             names = [f"{access.effect.operand}, " for access in reads]  # type: ignore[union-attr]  # each is an access
             of_memory = zip(flags, [access.issuer for access in reads], names, strict=True)
@@ -336,16 +332,17 @@ class Operation:
                 self._require(value, issuer, f"{operand}an operand of {self.name}")
         elif self.sinks or any(value is not None for value in flags) or not self._goes_on_set(operands):
             bits = [use.all_initialised if had is None else had for had, use in zip(flags, self.reads, strict=True)]
-            results = self._results(meaning.validity or meaning.execute, [*bits, *operands, *self._kept_flags(which)])
+            registers = self._registers(wave.shadows, which)
+            results = self._results(meaning.validity or meaning.execute, [*bits, *operands, *registers])
         for access, data in zip(writes, results, strict=False):
             if access.space not in ("shared", "tmem") and data is not None:
                 issuer = access.issuer if len(data) == len(access.issuer) else issuers[which]
                 self._require(data, issuer, f"a store of {self.name}")
-            access.store_flags(self.team.wave, data)
+            access.store_flags(wave, data)
         for register, at, data in zip(self.instruction.sinks, self.sinks, results[len(writes) :], strict=True):
             if data is not None or not register.is_initialised(self.team, at):
                 spread = None if data is None else self.issuers.spread(data, self.team.shape)
-                register.write(self.team.wave.shadows, self.team, at, spread)
+                register.write(wave.shadows, self.team, at, spread)
 
     def _goes_on_set(self, operands: list[Array]) -> bool:
         """Do initialised sources and operands make all that it writes initialised? For one issuer as for all."""
@@ -354,9 +351,9 @@ class Operation:
         results = self._results(meaning, [*first, *(value[:1] for value in operands)])
         return all(map(_are_set, (*operands, *results)))
 
-    def _kept_flags(self, which: slice) -> list[Array]:
-        """The flags of registers that are read and written."""
-        kept = [register.read(self.team.wave.shadows, self.team, at) for register, at in self._kept]
+    def _registers(self, memories: Memories, which: slice) -> list[Array]:
+        """The registers that are both read and written, or their flags, as they are now."""
+        kept = (register.read(memories, self.team, at) for register, at in self._kept)
         return [self.issuers.taken(value, self.team.shape)[which] for value in kept]
 
     def _reads_registers(self, which: slice) -> bool:

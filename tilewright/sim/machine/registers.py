@@ -361,22 +361,20 @@ class RegisterFile:
         last = self.places[0].start + self.places[0].nbytes - self.count * self.width
         return self.places[0].start <= start <= last and not start & (self.width - 1)
 
-    def load(self, team: Team, at: RegisterAddress, *, checked: bool = False) -> Array:
+    def load(self, team: Team, at: RegisterAddress) -> Array:
         """(CTAs, warps, registers, 32) bits, or (CTAs, warps, 32) of an operand that is no vector."""
-        if not checked:
-            self.check(team, at)
-        bits = self.read(team.wave, team, at)
-        return bits.view(FLOATS[self.kind]) if self.kind in FLOATS else bits
+        self.check(team, at)
+        return self.read(team.wave, team, at)
 
     def read(self, memories: Memories, team: Team, at: RegisterAddress) -> Bits:
         """The same, unchecked, of a wave or of its shadows, which have the flags."""
         if self._are_words(at):
-            return memories.registers[self.places[0].name].words(team.look, at.start, self.count)
-        parts = [
-            memories.registers[place.name].load(team.look, address, self.width)
-            for place, address in zip(self.places, self._each(at), strict=True)
-        ]
-        return stacked(*parts) if self.many else parts[0]
+            bits = memories.registers[self.places[0].name].words(team.look, at.start, self.count)
+        else:
+            every = zip(self.places, self._each(at), strict=True)
+            parts = [memories.registers[place.name].load(team.look, address, self.width) for place, address in every]
+            bits = stacked(*parts) if self.many else parts[0]
+        return bits.view(FLOATS[self.kind]) if self.kind in FLOATS and memories is team.wave else bits
 
     def _are_words(self, at: RegisterAddress) -> TypeGuard[Address]:
         """Are they words that follow each other, at the same place in all threads?"""
@@ -385,10 +383,9 @@ class RegisterFile:
     def _each(self, at: RegisterAddress) -> list[Address]:
         return [at.shifted(k * self.width) for k in range(self.count)] if isinstance(at, Address) else list(at)
 
-    def store(self, team: Team, at: RegisterAddress, result: Array, *, checked: bool = False) -> None:
+    def store(self, team: Team, at: RegisterAddress, result: Array) -> None:
         """What `load` reads afterwards."""
-        if not checked:
-            self.check(team, at)
+        self.check(team, at)
         self.write(team.wave, team, at, result)
 
     def write(

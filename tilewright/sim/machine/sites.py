@@ -23,7 +23,7 @@ from tilewright.sim.machine.counts import COUNTED, Line, default_phase, wavefron
 from tilewright.sim.machine.event import AccessEvent, Hook, Written
 from tilewright.sim.machine.places import LOCAL_WINDOW, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
 from tilewright.sim.machine.team import Team, first_of, where_text
-from tilewright.sim.machine.view import View, Views, by_window, harmless
+from tilewright.sim.machine.view import View, by_window, harmless, together
 from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
@@ -96,14 +96,16 @@ class Site:
 
     def reach(self, team: Team, at: Address, bits: Written = None) -> View:
         """Look at an access of lanes to the buffer, count it and tell the checks: what of it may go on."""
+        assert self.place is not None
         guarded = not (self.is_remote or self.contains(team, at))
         if guarded:
             team = self._within(team, at)
-        view = View(self.known, team, at, self.width, self, guarded)
+        view = View(self.place, team, at, self.width, self, guarded)
         if self.is_remote:
             self._reach_far(team, at, bits)
         elif not guarded or team.full.any():
-            view.team = team = self._counted(team)
+            if self.how.lanes < 32:
+                view.team = team = self._counted(team)
             self.count(team, at)
             if self.hooks:
                 self._tell(team, (at,), bits)
@@ -137,23 +139,26 @@ class Site:
             hook(event)
 
     def _counted(self, team: Team) -> Team:
-        """The lanes whose addresses count."""
-        few = self.how.lanes < 32
-        return team.narrowed(np.arange(32).reshape(1, 1, 32) < self.how.lanes) or team if few else team
+        """The lanes whose addresses count, where only some do."""
+        return team.narrowed(np.arange(32).reshape(1, 1, 32) < self.how.lanes) or team
 
     def contains(self, team: Team, at: Address) -> bool:
         """Are all addresses inside of the buffer?"""
-        place = self.known
+        place = self.place
+        assert place is not None
         if place.pitch:
             return not place.outside(at.full(), self.width, team.look.ranks).any()
         return place.start <= at.lo and at.hi + self.width <= place.start + self._size(team)
 
     def _size(self, team: Team) -> int:
         """Bytes of the buffer."""
-        return self.known.nbytes if self.known.nbytes >= 0 else team.wave.run.sizes[self.known.name]
+        assert self.place is not None
+        return self.place.nbytes if self.place.nbytes >= 0 else team.wave.run.sizes[self.place.name]
 
     def _within(self, team: Team, at: Address) -> Team:
         """The team without the lanes outside of the buffer, which the check of bounds reports."""
+        if self.is_remote:
+            return team
         outside = self._outside(team, at)
         if outside.any() and self.escapes is not None:
             self.escapes(self, team, outside, at)
@@ -184,24 +189,26 @@ class Site:
 
     # Accesses
 
-    def view(self, team: Team, at: Address, bits: Written = None) -> View | Views:
+    def view(self, team: Team, at: Address, bits: Written = None) -> View:
         """Lanes access memory: where, to load or to store what is there. bits: what they are about to store."""
         if self.place is not None:
             return self.reach(team, at, bits)
-        return Views(site.reach(lanes, there, bits) for site, lanes, there in self.resolve(team, at))
+        return together([site.reach(lanes, there, bits) for site, lanes, there in self.resolve(team, at)])
 
-    def unseen(self, team: Team, at: Address) -> Views:
+    def unseen(self, team: Team, at: Address) -> View:
         """The same of an access that was looked at before."""
-        return Views(
-            View(site.known, lanes, there, self.width, site) for site, lanes, there in self._everywhere(team, at)
+        if self.place is not None:
+            return View(self.place, team, _in_window(at), self.width, self)
+        return together(
+            [View(site.known, lanes, there, self.width, site) for site, lanes, there in self.resolve(team, at)]
         )
 
     def peek(self, team: Team, at: Address) -> Bits:
         """The bytes at an address that is about to be written; no access of the kernel's."""
-        return Views(
-            View(site.known, lanes if site.is_remote else site._within(lanes, there), there, self.width, guarded=True)
-            for site, lanes, there in self._everywhere(team, at)
-        ).load()
+        every = self._everywhere(team, at)
+        inside = ((site.known, site._within(lanes, there), there) for site, lanes, there in every)
+        views = [View(place, lanes, there, self.width, guarded=True) for place, lanes, there in inside]
+        return together(views).load()
 
     @property
     def known(self) -> Place:
@@ -223,7 +230,7 @@ class Site:
         """
         self.line.add(of_one, team.shape[0])
         if self.hooks:
-            self._tell(self._counted(team), tuple(every), bits)
+            self._tell(self._counted(team) if self.how.lanes < 32 else team, tuple(every), bits)
 
     def counts_of_one(self, team: Team, every: Sequence[Address]) -> Line:
         """What accesses by all lanes add to the counts of one CTA, the same in all."""

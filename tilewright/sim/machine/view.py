@@ -6,7 +6,7 @@ The same places are bytes in a wave's memories and flags in its shadows: `load` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from tilewright.sim.machine.team import Team, spread
 if TYPE_CHECKING:
     from tilewright.sim.machine import Array, Bits, Memories, Site, Storage
 
-__all__ = ["View", "Views", "harmless"]
+__all__ = ["View", "harmless"]
 
 
 Origin = tuple["Site | None", Address | None]  # where bits come from
@@ -30,7 +30,7 @@ Origin = tuple["Site | None", Address | None]  # where bits come from
 class View:
     """at: in the memory in which the buffer ``place`` lies; in shared memory also of another CTA of the cluster. width:
     bytes of each lane. site: of an access of the kernel's, there. guarded: may the addresses of lanes that are not
-    active be anywhere?
+    active be anywhere? others: where pointers of run time lead into several buffers, the lanes in each of the others.
     """
 
     place: Place
@@ -39,11 +39,13 @@ class View:
     width: int
     site: Site | None = None
     guarded: bool = False
+    others: Sequence[View] = ()
 
     def load(self, memories: Memories | None = None) -> Bits:
         """What each lane finds there; anything in lanes that are not active. May be a view of memory."""
         block = (memories or self.team.wave).storage(self.place)
-        return block.load(self.team.look, self._within(block), self.width, self.team if self.guarded else None)
+        bits = block.load(self.team.look, self._within(block), self.width, self.team if self.guarded else None)
+        return self._joined(bits, (view.load(memories) for view in self.others)) if self.others else bits
 
     def store(self, bits: Bits, memories: Memories | None = None) -> None:
         """Each active lane writes its bits; of several at one place the last wins."""
@@ -51,6 +53,8 @@ class View:
         at = self._within(block)
         if not self.guarded or self.team.lane_count:
             block.store(self.team, harmless(at, self.team) if self.guarded else at, self.width, bits)
+        for view in self.others:
+            view.store(bits, memories)
 
     def flags(self) -> Bits:
         """The flags of what is there; an argument's are all set, and what is outside or far off counts as such."""
@@ -61,7 +65,14 @@ class View:
             if site.at not in shadows.unset:
                 shadows.note(site, team, self.at, flags)
         dependence = team.wave.run.dependence
-        return flags if dependence is None else dependence.read(site, team, flags)
+        flags = flags if dependence is None else dependence.read(site, team, flags)
+        return self._joined(flags, (view.flags() for view in self.others)) if self.others else flags
+
+    def _joined(self, bits: Bits, parts: Iterator[Bits]) -> Bits:
+        """One array of what each lane finds in the buffer that it points into."""
+        for more, view in zip(parts, self.others, strict=True):
+            bits = np.where(view.team.full if more.ndim < 4 else view.team.full[..., None], more, bits)
+        return bits
 
     def store_flags(self, flags: Bits | None, origin: Origin = (None, None)) -> None:
         """Store the flags of what is stored; None stands for initialised bytes, all that an argument takes."""
@@ -74,15 +85,19 @@ class View:
             View(self.place, team, harmless(self.at, team), self.width).store(octets, shadows)
         elif flags is not None:
             shadows.require(team, flags, f"a store to {self.place.name}", site.at, "a value", origin)
+        for view in self.others:
+            view.store_flags(flags, origin)
 
     def combine(self, memories: Memories, olds: Array, by: Callable[..., Array], values: tuple[Array, ...]) -> None:
         """Each active lane changes its item, those at one place one after the other. olds: gets what each found."""
+        for view in self.others:
+            view.combine(memories, olds, by, values)
         block, active = memories.storage(self.place), self.team.full
         if not isinstance(block, MemoryRows):  # registers, which no other thread can reach
-            bits = np.ascontiguousarray(self.load(memories))
+            bits = np.ascontiguousarray(block.load(self.team.look, self.at, self.width))
             np.copyto(olds, bits.view(olds.dtype), where=active)
             new = np.asarray(by(olds, *values)).astype(olds.dtype)
-            self.store(new.view(UNITS[olds.itemsize]), memories)
+            block.store(self.team, self.at, self.width, new.view(UNITS[olds.itemsize]))
             return
         words = block.to_change(olds.itemsize).view(olds.dtype)
         row = self.team.look.rows(words.shape[1]) if block.rows > 1 else 0
@@ -98,35 +113,10 @@ class View:
         return Address(0, Part.of_lanes(across(self.team.look, block, self.at.full())))
 
 
-class Views(tuple[View, ...]):
-    """The same of an access by pointers that only a run knows: one for each buffer that lanes point into."""
-
-    __slots__ = ()
-
-    def load(self, memories: Memories | None = None) -> Bits:
-        """As of `View`, in one array."""
-        return self._joined(view.load(memories) for view in self)
-
-    def store(self, bits: Bits, memories: Memories | None = None) -> None:
-        """As of `View`."""
-        for view in self:
-            view.store(bits, memories)
-
-    def flags(self) -> Bits:
-        """As of `View`, in one array."""
-        return self._joined(view.flags() for view in self)
-
-    def store_flags(self, flags: Bits | None, origin: Origin = (None, None)) -> None:
-        """As of `View`."""
-        for view in self:
-            view.store_flags(flags, origin)
-
-    def _joined(self, parts: Iterator[Bits]) -> Bits:
-        bits = next(parts)
-        for more, view in zip(parts, self[1:], strict=True):
-            where = view.team.full if more.ndim < 4 else view.team.full[..., None]
-            bits = np.where(where, more, bits)
-        return bits
+def together(views: list[View]) -> View:
+    """All of them as one."""
+    first, *first.others = views
+    return first
 
 
 def harmless(at: Address, team: Team) -> Address:

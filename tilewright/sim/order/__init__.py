@@ -27,7 +27,7 @@ what is handed on: by barriers, phases, locations       meetings, phases, locati
     by the fences of a thread                           Fences                strong writes, relaxed arrivals
     of each fence by itself                             FencePoints           proxies of global memory
     by the cluster's barrier, though it is relaxed      ClusterMeetings       MBarrierRules, RemoteAccesses
-who touched a place last                                places                detector, GlobalAccesses, TensorMaps
+who touched a place last                                places                detector, GlobalAccesses
     each warp, where units read and write, too          SharedStores          operations that begin
     which operation                                     Scoreboard            operations, in_flight
 which statement that was, and all of its lanes          records               detector, reports

@@ -24,7 +24,7 @@ from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fences import Fences
 from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN, Ledger
 from tilewright.sim.order.knowledge.phases import Phases, together
-from tilewright.sim.order.proxies import GlobalAccesses, SharedStores, TensorMaps
+from tilewright.sim.order.proxies import GlobalAccesses, SharedStores
 from tilewright.sim.order.races.detector import RaceDetector
 from tilewright.sim.order.races.places import TaggedPlaces
 from tilewright.sim.order.reports.handover import missing_commits
@@ -79,14 +79,14 @@ class WaveOrder:
         self.remote = RemoteAccesses(self.clocks, self.cluster)
 
         self.stores: SharedStores | None = None
-        self.proxies: list[SharedStores | GlobalAccesses | TensorMaps] = []
+        self.proxies: list[SharedStores | GlobalAccesses] = []
         touched = [access for _, access in wave.run.program.touched]
         spaces = {access.space for access in touched if access.proxy == "async"}
         if self.operations is not None and "shared" in spaces:
             self.stores = SharedStores(self.operations, touched, self.shared.log)
             self.proxies.append(self.stores)
         if "global" in spaces:
-            self.proxies += [GlobalAccesses(self.clocks, buffers), TensorMaps(self.clocks, buffers)]
+            self.proxies.append(GlobalAccesses(self.clocks, buffers))
 
 
 RELEASES, ACQUIRES = ("sc", "acq_rel", "release"), ("sc", "acq_rel", "acquire")  # fences

@@ -192,26 +192,46 @@ class SharedStores:
 # one that stored, does not count. What units of another CTA did needs that fence, too, as threads tell of it. In
 # practice kernels work without it, so its absence is a warning.
 #
+# Of tensor maps in global memory: a thread that has changed one passes a fence that releases it; a thread that uses it
+# comes after that fence, and passes one that acquires these 128 bytes. Each scope holds the other thread.
+#
 # Source: PTX ISA, "Memory Consistency Model: Proxies", "Async proxy"; NVIDIA's model of mixed proxies.
 
 
+MAP_BYTES = 128
+
+
 class GlobalAccesses:
-    """The proxy fences of a wave between what threads have done to global memory and what units do there. buffers: by
-    window.
+    """The proxy fences of a wave between what threads have done to global memory, tensor maps too, and what units do
+    there. buffers: by window. released, acquired: fences of maps; of those that acquire, by row and address, the ones
+    that come after a release of all changes of that map.
     """
 
     def __init__(self, clocks: Clocks, buffers: Mapping[int, TaggedPlaces]) -> None:
         self.clocks = clocks
         self.buffers = buffers
-        self.fences = FencePoints(clocks)
+        self.fences, self.released = FencePoints(clocks), FencePoints(clocks)
+        self.acquired: dict[tuple[int, int], FencePoints] = defaultdict(lambda: FencePoints(clocks))
 
     def fenced(self, event: FenceEvent, fence: ProxyFence) -> None:
-        """Threads have fenced."""
+        """Threads have fenced: all that they did, the maps that they changed, or one that they are going to use."""
+        team, where = event.team, event.where
         if (fence.proxy, fence.side) == ("async", "both") and fence.space in ("", "global") and self.buffers:
-            self.fences.add(event.team.actors)
+            self.fences.add(team.actors)
+        if fence.proxy != "tensormap":
+            return
+        if where is None:
+            self.released.add(team.actors, str(fence.scope))
+            return
+        at = np.broadcast_to(where.full(), team.shape)
+        for _, row, thread in team.actors.each():
+            address = int(at[place_in(team, row, thread)])
+            if not len(self.released.left(row, thread, self._changes(address), scope=str(fence.scope))):
+                self.acquired[row, address].add(Actors.threads(np.array([row]), np.array([thread])))
 
     def unfenced_by(self, operation: Operation) -> Iterator[LackingFence]:
         """The accesses that an operation which begins now may not come after, in words, and the missing fence."""
+        yield from self._unfenced_maps(operation)
         for one in operation.touched:
             if one.proxy != "async" or one.space in ("shared", "tmem"):
                 continue
@@ -234,40 +254,6 @@ class GlobalAccesses:
                             did = "stored" if write else "loaded"
                             yield unfenced_global(self.clocks.wave, one, window, did, last, own)
 
-
-# Tensor maps in global memory that threads change. A thread that has changed a map passes a fence that releases it; a
-# thread that uses it comes after that fence, and passes one that acquires these 128 bytes. Each scope holds the other
-# thread.
-
-
-MAP_BYTES = 128
-
-
-class TensorMaps:
-    """The changes of maps and their fences. acquired: by row and address, the fences that acquire that map and come
-    after a release of all its changes.
-    """
-
-    def __init__(self, clocks: Clocks, buffers: Mapping[int, TaggedPlaces]) -> None:
-        self.clocks = clocks
-        self.buffers = buffers
-        self.released = FencePoints(clocks)
-        self.acquired: dict[tuple[int, int], FencePoints] = defaultdict(lambda: FencePoints(clocks))
-
-    def fenced(self, event: FenceEvent, fence: ProxyFence) -> None:
-        """Threads have fenced: the maps that they changed, or one that they are going to use."""
-        team, where = event.team, event.where
-        if fence.proxy != "tensormap":
-            return
-        if where is None:
-            self.released.add(team.actors, str(fence.scope))
-            return
-        at = np.broadcast_to(where.full(), team.shape)
-        for _, row, thread in team.actors.each():
-            address = int(at[place_in(team, row, thread)])
-            if not len(self.released.left(row, thread, self._changes(address), scope=str(fence.scope))):
-                self.acquired[row, address].add(Actors.threads(np.array([row]), np.array([thread])))
-
     def _changes(self, address: int) -> Stamps:
         """The changes of a map by threads."""
         window, offset = divmod(address, 1 << WINDOW_BITS)
@@ -275,7 +261,7 @@ class TensorMaps:
             return Stamps.none()
         return places.last(np.arange(offset // places.grain, (offset + MAP_BYTES) // places.grain), write=True)
 
-    def unfenced_by(self, operation: Operation) -> Iterator[LackingFence]:
+    def _unfenced_maps(self, operation: Operation) -> Iterator[LackingFence]:
         """The map whose change an operation that begins now may not see, in words, and the missing fences."""
         for one in operation.consulted:
             for k, address in zip(one.issuer.tolist(), one.at.reshape(len(one.issuer), -1)[:, 0].tolist(), strict=True):

@@ -1,9 +1,10 @@
 """Two accesses to one place of which neither is known to come first.
 
-records         lanes about to touch memory; one access, and the tags that it leaves; their statements
+records         lanes about to touch memory; one access, and the tags that it leaves; pairs of accesses that may race;
+                their statements
 places          the last accesses of each place in shared and in global memory; places that several threads have
                 touched, unordered
-clash           pairs of accesses, and the race that is reported of them
+clash           the race that is reported of such pairs
 permitted       pairs that may meet in any order; what a thread observes by a strong read comes before its next access
                 of that place
 swaps           reads that lead to what a compare-and-swap does

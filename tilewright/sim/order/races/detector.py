@@ -31,14 +31,7 @@ from tilewright.sim.order.races.permitted import (
     went_along,
 )
 from tilewright.sim.order.races.places import TaggedPlaces, are_known_together, clash_among_many
-from tilewright.sim.order.races.records import (
-    CTA,
-    CTA_BITS,
-    EQUAL,
-    THREAD,
-    AccessRecord,
-    Pairs,
-)
+from tilewright.sim.order.races.records import CTA, CTA_BITS, EQUAL, THREAD, AccessRecord, Pairs
 from tilewright.sim.order.races.swaps import SwapReads
 from tilewright.sim.order.reports.race import report, warned, warning
 from tilewright.terms import told

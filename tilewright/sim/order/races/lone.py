@@ -48,7 +48,7 @@ class Lone:
         if not late:
             return None
         *where, tags = np.array(late, np.int64).T
-        return Pairs.of(access, where, tags)
+        return Pairs(access, where, tags)
 
     def write(self, access: AccessRecord, block: MemoryRows, *, many: bool = False) -> None:
         """Its tag at all places that it touches. many: do those tags stand for others, too?"""

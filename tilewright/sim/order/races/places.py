@@ -77,7 +77,7 @@ def are_known_together(access: AccessRecord, pairs: Pairs) -> Bools:
 def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> Clash | None:
     """The race with one of the accesses that several threads have made there; of threads that are farthest apart."""
     places = access.places
-    place = spread(access.at.full(), access.seen.shape)[pairs.lanes] // places.grain + pairs.where[:, 3]
+    place = spread(access.at.full(), access.seen.shape)[pairs.lanes] // places.grain + pairs.where[3]
     key = place if places.is_global else place + pairs.cta * SPAN
     order = np.lexsort((pairs.knower, pairs.row, key))
     order = order[_two_of_each(key[order], pairs.row[order], pairs.knower[order])]
@@ -170,13 +170,13 @@ def _unordered_in(access: AccessRecord, record: Record, mine: Pairs, key: Ints) 
     for which, start, count in _portions(hit[0], first[hit], (last - first)[hit]):
         each = np.repeat(np.arange(len(which)), count)
         k = start[each] + np.arange(len(each)) - (np.cumsum(count) - count)[each]
-        pairs = replace(mine[k], other_cta=ctas[which][each], other_thread=threads[which][each])
+        pairs = mine[k].with_threads(ctas[which][each], threads[which][each])
         right = (pairs.other_cta == pairs.cta) & (pairs.other_thread == pairs.thread) & (not collective)
         right |= are_morally_strong(access, pairs, record)
         right |= access.knows_record(record, pairs)
         right |= went_along(access, pairs, record)
         bad = np.flatnonzero(~right)
-        for one in bad[np.lexsort((pairs.knower[bad], pairs.row[bad], -pairs[bad].apart(run)))].tolist():
+        for one in bad[np.lexsort((pairs.knower[bad], pairs.row[bad], -pairs.apart(run)[bad]))].tolist():
             yield int(k[one]), pairs.earlier(one)
 
 
@@ -394,7 +394,7 @@ class TaggedPlaces(CtaRows):
         cta, warp, lane, unit = where = late.nonzero()
         if not len(cta):
             return None
-        return Pairs.of(access, (some[cta], warp, lane, unit), spread(tags, late.shape)[where].astype(np.int64))
+        return Pairs(access, (some[cta], warp, lane, unit), spread(tags, late.shape)[where].astype(np.int64))
 
     def last(self, units: Ints, *, write: bool, home: int | None = None, combines: bool = False) -> Stamps:
         """The last stores of threads, or the loads, at some places of a global buffer, ordered or not.
@@ -565,7 +565,7 @@ class TaggedPlaces(CtaRows):
             others &= old >> self.shift > bound_of(before)
         if at_once:
             others &= access.seen.full[..., None]
-            found = Pairs.of(access, np.nonzero(others), spread(old, others.shape)[others].astype(np.int64))
+            found = Pairs(access, np.nonzero(others), spread(old, others.shape)[others].astype(np.int64))
             others[others] = found.of_many | ~access.knows(found)
         if access.site.how.sem != "weak":
             others = others | self._frail(access, old, write=False)

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.sim.machine import (
-    WIDEST,
-    AccessEvent,
-    Address,
-    Entries,
-    MemoryRows,
-    Part,
-    are_apart,
-    harmless,
-    numbers,
-    spread,
-)  # fmt: skip
+from tilewright.sim.machine import WIDEST, AccessEvent, Address, MemoryRows, Part, are_apart, harmless, numbers, spread
 from tilewright.sim.order.bounds import RECORD_BYTES, RECORDS
 from tilewright.sim.order.knowledge.clocks import THREADS, Clocks, numbered
 from tilewright.sim.order.knowledge.fences import Stamps
@@ -336,43 +326,82 @@ class Record:
         return all(map(len, places)) and bool(places[0][0] < places[1][0])
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Pairs(Entries):
-    """An access and earlier ones that may race with it, n of them, as clocks name threads. where: (n, 4), the CTA, the
-    warp and the lane in its team, and which of the lane's tags. row, thread, knower, cta: of the later access. time,
-    other_thread, other_cta: of the earlier one; of_many: was that made by several threads that do not know each other?
+class Pairs:
+    """An access and earlier ones that may race with it, n of them, as clocks name threads. where: (n,) each, the CTA,
+    the warp and the lane in its team, and which of the lane's tags; tags: what these say of the earlier accesses.
     """
 
-    where: Ints
-    row: Ints
-    thread: Ints
-    knower: Ints
-    cta: Ints
-    time: Ints
-    other_thread: Ints
-    other_cta: Ints
-    of_many: Bools
+    def __init__(self, access: AccessRecord, where: Sequence[Ints], tags: Ints) -> None:
+        self.access, self.where, self.tags = access, where, tags
 
-    @classmethod
-    def of(cls, access: AccessRecord, where: Sequence[Ints], tags: Ints) -> Pairs:
-        """The pairs that tags tell of, at these places of an access."""
-        places, ctas, warps = access.places, access.seen.ctas, access.seen.warps
-        row, warp = ctas.start + ctas.step * where[0], warps.start + warps.step * where[1]
-        thread, cta = warp * 32 + where[2], row + access.team.wave.first
-        knower = warp if access.site.how.collective else access.clocks.knower[thread]
-        other = tags >> CTA & (1 << CTA_BITS) - 1 if places.is_global else cta
-        time = tags >> places.shift
-        return cls(np.stack(where, -1), row, thread, knower, cta, time, tags & THREAD, other, tags & MANY != 0)
+    def __len__(self) -> int:
+        return len(self.tags)
+
+    def __getitem__(self, which: Bools | Ints) -> Pairs:
+        return Pairs(self.access, [axis[which] for axis in self.where], self.tags[which])
+
+    def with_threads(self, ctas: Ints, threads: Ints) -> Pairs:
+        """The same with threads of a record as the earlier ones, which tags do not name: parts of it lack them."""
+        self.other_cta, self.other_thread = ctas, threads
+        return self
+
+    def joined(self, other: Pairs) -> Pairs:
+        """Both together."""
+        where = [np.concatenate(axes) for axes in zip(self.where, other.where, strict=True)]
+        return Pairs(self.access, where, np.concatenate((self.tags, other.tags)))
+
+    @cached_property
+    def row(self) -> Ints:
+        """The row in the wave of the later access."""
+        ctas = self.access.seen.ctas
+        return np.asarray(ctas.start + ctas.step * self.where[0])
+
+    @cached_property
+    def thread(self) -> Ints:
+        """Its thread, counted in the CTA."""
+        warps = self.access.seen.warps
+        return np.asarray((warps.start + warps.step * self.where[1]) * 32 + self.where[2])
+
+    @cached_property
+    def knower(self) -> Ints:
+        """That as clocks have it."""
+        return self.thread >> 5 if self.access.site.how.collective else self.access.clocks.knower[self.thread]
+
+    @cached_property
+    def cta(self) -> Ints:
+        """Its CTA of the grid."""
+        return self.row + self.access.team.wave.first
+
+    @cached_property
+    def time(self) -> Ints:
+        """The time of the earlier access."""
+        return self.tags >> self.access.places.shift
+
+    @cached_property
+    def other_thread(self) -> Ints:
+        """Its thread."""
+        return self.tags & THREAD
+
+    @cached_property
+    def other_cta(self) -> Ints:
+        """Its CTA of the grid."""
+        return self.tags >> CTA & (1 << CTA_BITS) - 1 if self.access.places.is_global else self.cta
+
+    @cached_property
+    def of_many(self) -> Bools:
+        """Was it made by several threads that do not know each other?"""
+        return np.asarray(self.tags & MANY != 0)
 
     @property
     def lanes(self) -> tuple[Ints, Ints, Ints]:
         """CTA, warp and lane of each later access in its team."""
-        return self.where[:, 0], self.where[:, 1], self.where[:, 2]
+        cta, warp, lane, _ = self.where
+        return cta, warp, lane
 
     def lane(self, k: int) -> tuple[int, int, int]:
         """Those of one."""
-        cta, warp, lane, _ = self.where[k].tolist()
-        return cta, warp, lane
+        cta, warp, lane, _ = self.where
+        return int(cta[k]), int(warp[k]), int(lane[k])
 
     def later(self, k: int) -> Thread:
         """The thread of the later access."""

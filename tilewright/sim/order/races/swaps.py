@@ -5,6 +5,8 @@ An old value costs such a kernel a turn of its loop. A read that leads anywhere 
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,11 +14,39 @@ from tilewright import ir
 from tilewright.isa.calls import calls_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tilewright.errors import Span
 
-_SHARED_BY_ALL = ("global", "generic")  # memories that no value is followed through
+_SHARED_BY_ALL = {"global", "generic"}  # memories that no value is followed through
+
+
+@dataclass(frozen=True, slots=True)
+class _Flow:
+    """What a statement reads, and what gets its value from that: variables, and the spaces of memories that each thread
+    or CTA has to itself. loads: does it read memory, other than by a compare-and-swap? swaps: does it have one?
+    """
+
+    read: set[str]
+    written: set[str]
+    loads: bool
+    swaps: bool
+
+    @classmethod
+    def of(cls, stmt: ir.Stmt) -> _Flow:
+        accesses = [access for call in calls_at(stmt) for access in call.form.accesses]
+        held = [part for part in ir.expressions(stmt) if isinstance(part, ir.Load)]
+        read = {part.name for part in ir.expressions(stmt) if isinstance(part, ir.Var)}
+        read |= {part.buffer.space for part in held} | {access.space for access in accesses if not access.write}
+        written = {access.space for access in accesses if access.write}
+        if isinstance(stmt, (ir.Bind, ir.Assign, ir.For)):
+            written.add(stmt.var.name)
+        elif isinstance(stmt, ir.Store):
+            written.add(stmt.place.buffer.space)
+        elif isinstance(stmt, ir.Evaluate):
+            written |= read  # any operand of a call without a result may get one
+        loads = bool(held) and not isinstance(stmt, ir.Store)
+        loads |= any(not (access.write or access.compares) for access in accesses)
+        swaps = any(access.compares for access in accesses)
+        return cls(read - _SHARED_BY_ALL, written - _SHARED_BY_ALL, loads, swaps)
 
 
 class SwapReads:
@@ -27,18 +57,9 @@ class SwapReads:
         self.known: dict[Span, set[str]] = {}
 
     @cached_property
-    def statements(self) -> list[ir.Stmt]:
-        return ir.statements(self.body)
-
-    @cached_property
-    def sources(self) -> dict[str, set[str]]:
-        """The names from which each name may have its value."""
-        sources: dict[str, set[str]] = {}
-        for stmt in self.statements:
-            names = set(_names(stmt))
-            for name in _written(stmt, names):
-                sources.setdefault(name, set()).update(names)
-        return sources
+    def flows(self) -> dict[int, tuple[ir.Stmt, _Flow]]:
+        """Of each statement, by its ``id``."""
+        return {id(stmt): (stmt, _Flow.of(stmt)) for stmt in ir.statements(self.body)}
 
     def finds_out(self, read: Span | None, swap: Span | None) -> bool:
         """May what is read at one place decide what a compare-and-swap at another one does?"""
@@ -46,61 +67,19 @@ class SwapReads:
             return False
         if swap not in self.known:
             self.known[swap] = self._leading_to(swap)
-        reads = (stmt for stmt in self.statements if stmt.at == read and _reads(stmt))
-        return any(not self.known[swap].isdisjoint(_written(stmt, set(_names(stmt)))) for stmt in reads)
+        here = (flow for stmt, flow in self.flows.values() if stmt.at == read and flow.loads)
+        return any(not self.known[swap].isdisjoint(flow.written) for flow in here)
 
     def _leading_to(self, swap: Span) -> set[str]:
         """The names on which a compare-and-swap depends: its operands, and the conditions around it."""
-        around = [
-            stmt for stmt in self.statements if _swaps(stmt, swap) or any(_swaps(part, swap) for part in _inside(stmt))
-        ]
-        todo = [name for stmt in around for name in _names(stmt)]
-        leading = set[str]()
+        sources, leading, todo = defaultdict[str, set[str]](set), set[str](), list[str]()
+        swaps = {number for number, (stmt, flow) in self.flows.items() if flow.swaps and stmt.at == swap}
+        for stmt, flow in self.flows.values():
+            todo += flow.read if not swaps.isdisjoint(map(id, ir.statements((stmt,)))) else ()
+            for name in flow.written:
+                sources[name] |= flow.read
         while todo:
             if (name := todo.pop()) not in leading:
                 leading.add(name)
-                todo += self.sources.get(name, ())
+                todo += sources[name]
         return leading
-
-
-def _inside(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-    return (inner for body in ir.bodies(stmt) for inner in ir.statements(body))
-
-
-def _swaps(stmt: ir.Stmt, at: Span) -> bool:
-    """Is there a compare-and-swap in a statement itself, at this place?"""
-    return stmt.at == at and any(access.compares for call in calls_at(stmt) for access in call.form.accesses)
-
-
-def _reads(stmt: ir.Stmt) -> bool:
-    """Does a statement read memory, other than by a compare-and-swap?"""
-    accesses = [access for call in calls_at(stmt) for access in call.form.accesses]
-    loads = any(isinstance(part, ir.Load) for part in ir.expressions(stmt)) and not isinstance(stmt, ir.Store)
-    return loads or any(not (access.write or access.compares) for access in accesses)
-
-
-def _names(stmt: ir.Stmt) -> Iterator[str]:
-    """What a statement reads: variables, and the spaces of memories that each thread or CTA has to itself."""
-    for part in ir.expressions(stmt):
-        if isinstance(part, ir.Var):
-            yield part.name
-        elif isinstance(part, ir.Load) and part.buffer.space not in _SHARED_BY_ALL:
-            yield part.buffer.space
-    yield from _spaces(stmt, write=False)
-
-
-def _written(stmt: ir.Stmt, names: set[str]) -> set[str]:
-    """What gets its value from a statement; any operand of a call without a result may."""
-    if isinstance(stmt, (ir.Bind, ir.Assign, ir.For)):
-        written = {stmt.var.name}
-    elif isinstance(stmt, ir.Store):
-        written = {stmt.place.buffer.space} - {*_SHARED_BY_ALL}
-    else:
-        written = names if isinstance(stmt, ir.Evaluate) else set()
-    return written | {*_spaces(stmt, write=True)}
-
-
-def _spaces(stmt: ir.Stmt, *, write: bool) -> Iterator[str]:
-    accesses = (access for call in calls_at(stmt) for access in call.form.accesses)
-    return (access.space for access in accesses if access.write == write and isinstance(access.space, str)
-            and access.space not in _SHARED_BY_ALL)  # fmt: skip
