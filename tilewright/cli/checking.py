@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from tilewright.load.cu_numbers import Number
     from tilewright.sim import Run
 
+BESIDE = 10.0  # seconds of a run with other sizes, of which nothing is told that takes longer
 MOST_UNEVEN = 5.0  # seconds of a run that is made once more with sizes that are no multiples of a warp's lanes
 APART = ("simulation", "divergence", *WAITING)  # kinds of findings of lanes and threads that do not meet
 ORDER_SECONDS, EARLY_SECONDS = 20.0, 8.0  # of launches one behind the other, and of each of them
@@ -667,7 +668,7 @@ class LaunchCheck:
         """The first finding of some kinds in one run of another launch, of which nothing stays."""
         alone = replace(self.policy, both=False, around=HostAround())
         bare = replace(self, policy=alone, launch=launch, handed=Handed(),
-                       limits={**self.limits, "explore": 0, "replay": "forwards"})  # fmt: skip
+                       limits={**self.limits, "explore": 0, "replay": "forwards", "limit_s": BESIDE})  # fmt: skip
         begin = self._from_here()
         findings = bare._run().verdict.findings
         begin()
