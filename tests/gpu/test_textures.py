@@ -46,8 +46,9 @@ def on_hardware(cupy: Any, source: str, texture: tw.Texture, arguments: list[Any
     held.copy_from(cupy.asarray(array))
     address = {"wrap": 0, "clamp": 1, "mirror": 2, "border": 3}[fields.address]
     described = ways.TextureDescriptor(
-        (address,) * len(array.shape), int(fields.filter == "linear"), int(fields.floats), normalizedCoords=int(fields.normalized)
-    )
+        (address,) * array.ndim, int(fields.filter == "linear"), int(fields.floats),
+        normalizedCoords=int(fields.normalized),
+    )  # fmt: skip
     made = ways.TextureObject(ways.ResourceDescriptor(runtime.cudaResourceTypeArray, cuArr=held), described)
     result = cupy.asarray(out)
     cupy.RawKernel(source, "fetch")((COUNT // 128,), (128,), (made, *map(cupy.asarray, arguments), result))
