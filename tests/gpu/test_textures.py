@@ -56,11 +56,9 @@ def on_hardware(cupy: Any, source: str, texture: tw.Texture, arguments: list[Any
 
 
 def places(rng: np.random.Generator, extent: int, *, normalized: bool) -> Any:
-    """Coordinates inside, at edges and middles of texels, and some outside; normalised ones at no edge, where the
-    hardware cuts bits before it multiplies, so that either texel may be the one.
-    """
+    """Coordinates inside, at edges and middles of texels, and some outside."""
     numbers = rng.uniform(-1.5 * extent, 2.5 * extent, COUNT)
-    numbers[::3] = rng.integers(-extent, 2 * extent, numbers[::3].shape) / 2 + 0.25 * normalized
+    numbers[::3] = rng.integers(-extent, 2 * extent, numbers[::3].shape) / 2
     numbers[1::3] = rng.uniform(0, extent, numbers[1::3].shape)
     return (numbers / extent if normalized else numbers).astype(np.float32)
 

@@ -40,7 +40,7 @@ def fetched(texture: Sampled, numbers: Sequence[float], layer: int | None) -> li
     """Source: the same, "Nearest-Point Sampling" and "Linear Filtering": weights have 8 bits behind the point."""
     sides: list[list[tuple[int, float]]] = []
     for number, extent in zip(numbers, texture.extents, strict=False):
-        scaled = number * extent if texture.normalized else number
+        scaled = math.floor(number * 2**21) * extent / 2**21 if texture.normalized else number
         if not texture.linear:
             sides.append([(math.floor(scaled), 1.0)])
             continue

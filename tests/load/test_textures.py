@@ -85,3 +85,12 @@ def test_a_texture_is_as_its_fetches_read_it(text: str, extents: int, texel: str
 def test_what_no_texture_has_is_refused_by_name(make: object, words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
         make()  # type: ignore[operator]  # a function
+
+
+def test_a_normalised_coordinate_is_cut_to_21_bits_before_it_is_multiplied() -> None:
+    text = HALF_WAY.replace("tex2D<float>(image, 0.5f * i, 1.5f)", "tex1D<float>(image, (i + 1) / 3.0f)")
+    out, image = np.zeros(2, np.float32), np.arange(3, dtype=np.float32)
+
+    tw.load_cu(text)["between"].simulate(out, tw.Texture(image, normalized=True), 2, grid=1, block=32)
+
+    assert out.tolist() == [0, 1], "an H200 reads the texel before: float32(1 / 3) is a little more than a third"

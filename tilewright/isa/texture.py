@@ -24,6 +24,7 @@ SHAPES = {"1d": (0, 1, 0), "2d": (0, 2, 0), "3d": (0, 3, 1), "a1d": (1, 1, 0), "
 """By the word for it: layers are counted first, so many dimensions, so many coordinates that nobody reads."""
 WRAP, CLAMP, MIRROR, BORDER = range(len(ADDRESSES))
 STEPS = 256  # of a weight between two texels: it has 8 bits behind the point, rounded to the nearest on an H200
+UNITS = 1 << 21  # of a normalised coordinate, cut before it is multiplied: measured on an H200 (2026-12-01)
 FAR = 1 << 24  # no texture has so many texels along a dimension
 
 
@@ -75,7 +76,7 @@ def _along(texture: NDArray[Any], axis: int, bits: Lanes, coord: str) -> list[Wa
         return [(where, (where == index) | is_open, np.ones(where.shape))]
     number = np.ascontiguousarray(bits.astype(np.uint32)).view(np.float32).astype(np.float64)
     is_normal = texture["normalized"] > 0
-    number = np.clip(np.nan_to_num(np.where(is_normal, number * extent, number)), -FAR, FAR)
+    number = np.clip(np.nan_to_num(np.where(is_normal, np.floor(number * UNITS) / UNITS * extent, number)), -FAR, FAR)
     is_linear = texture["filter"] > 0
     low = np.floor(number - 0.5 * is_linear)
     part = np.where(is_linear, np.floor((number - 0.5 - low) * STEPS + 0.5) / STEPS, 0.0)
