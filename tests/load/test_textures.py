@@ -94,3 +94,11 @@ def test_a_normalised_coordinate_is_cut_to_21_bits_before_it_is_multiplied() -> 
     tw.load_cu(text)["between"].simulate(out, tw.Texture(image, normalized=True), 2, grid=1, block=32)
 
     assert out.tolist() == [0, 1], "an H200 reads the texel before: float32(1 / 3) is a little more than a third"
+
+
+def test_a_kernel_that_reads_textures_is_not_launched_on_a_gpu() -> None:
+    from tilewright.load.on_gpu import launch
+
+    arguments = [np.zeros(4, np.float32), tw.Texture(np.zeros((3, 4), np.float32)), 4]
+    with pytest.raises(ArgumentError, match="its file reads textures"):
+        launch(tw.load_cu(HALF_WAY)["between"], arguments, grid=[1], block=[32])

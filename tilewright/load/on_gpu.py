@@ -6,6 +6,7 @@ The driver assembles the PTX text itself; arrays are copied there and back.
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Mapping, Sequence
 from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.cuda import driver
+from tilewright.errors import ArgumentError
 from tilewright.load.arguments import given
 from tilewright.ptx import script
 from tilewright.ptx.names import number_dtype
@@ -60,7 +62,8 @@ def launch(
     cluster: Sequence[int] | None = None,
     non_portable_cluster: bool = False,
 ) -> None:
-    """Launch on the first GPU; arrays are changed in place."""
+    """Launch on the first GPU; arrays are changed in place. Raises ArgumentError where the module reads textures."""
+    _refuse_textures(kernel)
     machine = kernel.machine(grid, block, cluster, shared_bytes, non_portable_cluster=non_portable_cluster)
     on = driver.device(0)
     with on.current():
@@ -82,6 +85,15 @@ def launch(
         finally:
             for address in held.values():
                 driver.free(address)
+
+
+def _refuse_textures(kernel: LoadedKernel) -> None:
+    """What is a texture here, a description in memory, is none to the driver."""
+    if re.search(r"^\s*(@\S+\s+)?tex\.", script(kernel.module.module), re.MULTILINE):
+        raise ArgumentError(
+            f"{kernel.name} is compared with no GPU: its file reads textures", given="tex",
+            allowed="kernels that read arrays", hint="the same check without --gpu",
+        )  # fmt: skip
 
 
 def _loaded(kernel: LoadedKernel, machine: Machine) -> tuple[c_void_p, c_void_p]:
