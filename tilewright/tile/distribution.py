@@ -97,7 +97,7 @@ class Distribution:
         total = f", {self.accesses} in all" if self.accesses else ""
         batch = f", {self.batch} at once" if self.batch > 1 or self.rows is not None else ""
         asked = ", those inside of the buffers" if self.asked else ""
-        how = (self.computing.summary() if self.computing is not None else "") + ", in pairs" * self.pairs
+        how = self.computing.summary(in_pairs=self.pairs) if self.computing is not None else ""
         limited = self.limit and (self.offsets or self.rows is not None)
         why = f"; not {'by 16 bytes' if copies else 'wider'}, as {self.limit}" if limited else ""
         return f"{runs} x {what}{who}{total}{batch}{asked}{how}{why}"

@@ -127,10 +127,12 @@ class Computation:
         """A source in the type of arithmetic."""
         return _truth(value) if name == PREDICATE else ir.cast(value, self.kind)
 
-    def summary(self) -> str:
+    def summary(self, *, in_pairs: bool = False) -> str:
         """``in float32``, where that says something."""
         if self.formula.text == "src":
-            return f", converted to {self.dst}"
+            return f", converted to {self.dst}{', in pairs' * in_pairs}"
+        if in_pairs:
+            return ", in pairs"
         return f", computed in {self.kind}" if self.kind != self.dst else ""
 
 
@@ -169,7 +171,7 @@ class Fused(Computation):
         """Each step converts its sources."""
         return value
 
-    def summary(self) -> str:
+    def summary(self, *, in_pairs: bool = False) -> str:
         """``: exp(a - b) * 2.0, computed in float32``."""
         return f": {self.step}{Computation.summary(self)}"
 
@@ -189,7 +191,7 @@ class Moving:
         """The value of a fill has the dtype of dst."""
         return value
 
-    def summary(self) -> str:
+    def summary(self, *, in_pairs: bool = False) -> str:
         """An empty text: a copy says nothing of its arithmetic."""
         return ""
 
