@@ -6,7 +6,6 @@ The driver assembles the PTX text itself; arrays are copied there and back.
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Mapping, Sequence
 from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
 from typing import TYPE_CHECKING, Any
@@ -89,7 +88,8 @@ def launch(
 
 def _refuse_textures(kernel: LoadedKernel) -> None:
     """What is a texture here, a description in memory, is none to the driver."""
-    if re.search(r"^\s*(@\S+\s+)?tex\.", script(kernel.module.module), re.MULTILINE):
+    lines = script(kernel.module.module).splitlines()
+    if any(word.startswith("tex.") for line in lines for word in line.split()[:2]):  # behind a guard, or first
         raise ArgumentError(
             f"{kernel.name} is compared with no GPU: its file reads textures", given="tex",
             allowed="kernels that read arrays", hint="the same check without --gpu",
