@@ -304,17 +304,9 @@ def elementwise(node: ir.Unary | ir.Binary | ir.Cast, scope: Scope) -> Cpp:
     if name not in unit.helpers:
         for vector in (source, kind):
             unit.vector(vector)
-        row = (
-            None
-            if isinstance(node, ir.Unary)
-            else row_of(node.op if isinstance(node, ir.Binary) else source, kind, unit.arch)
-        )
-        if row is not None and isinstance(node, ir.Cast):
-            _packed(name, row.text, kind, unit, f"{source} a", '"f"(a.x[1]), "f"(a.x[0])')
-        elif row is not None:
-            letter, register = ("l", "unsigned long long") if kind.bits == 64 else ("r", "unsigned int")
-            inputs = ", ".join(f'"{letter}"(__builtin_bit_cast({register}, {side}))' for side in "ab")
-            _packed(name, row.text, kind, unit, f"{kind} a, {kind} b", inputs)
+        first = node.op if isinstance(node, ir.Binary) else str(source)
+        if not isinstance(node, ir.Unary) and (row := row_of(first, str(kind), unit.arch)) is not None:
+            _packed(node, name, row.text, unit)
         else:
             params = ", ".join(f"{source} {letter}" for letter in "ab"[: len(operands)])
             _loop(name, params, _on_elements(node, scope).text, kind, unit)
@@ -347,9 +339,15 @@ def _loop(name: str, params: str, value: str, kind: DType, unit: TranslationUnit
     unit.function(name, f"{kind} ({params})", *lines, "return d;")
 
 
-def _packed(name: str, text: str, kind: DType, unit: TranslationUnit, params: str, inputs: str) -> None:
+def _packed(node: ir.Binary | ir.Cast, name: str, text: str, unit: TranslationUnit) -> None:
     """Define an operator or a conversion as one instruction for both halves of a register."""
+    kind = node.dtype
     register, letter = ("unsigned long long", "l") if kind.bits == 64 else ("unsigned int", "r")
+    if isinstance(node, ir.Cast):
+        params, inputs = f"{node.a.dtype} a", '"f"(a.x[1]), "f"(a.x[0])'
+    else:
+        params = f"{kind} a, {kind} b"
+        inputs = ", ".join(f'"{letter}"(__builtin_bit_cast({register}, {side}))' for side in "ab")
     unit.function(
         name,
         f"{kind} ({params})",
