@@ -32,10 +32,9 @@ if TYPE_CHECKING:
     from tilewright.isa import Fence, Lanes, ProxyFence, RegisterFence
     from tilewright.sim.machine.address import Address, Part
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Shape, Value
-    from tilewright.sim.machine.event import AccessEvent, Hook, MeetingEvent
+    from tilewright.sim.machine.event import AccessEvent, Hook, MBarrierSignal, MeetingEvent
     from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.operation import Operation, Waiting
-    from tilewright.sim.machine.signals import MBarrierSignal
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import MetWithout

@@ -21,9 +21,9 @@ from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.counts import COUNTED, Line, default_phase, wavefronts
 from tilewright.sim.machine.event import AccessEvent, Hook, Written
+from tilewright.sim.machine.facets import View, by_window, harmless, together
 from tilewright.sim.machine.places import LOCAL_WINDOW, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
 from tilewright.sim.machine.team import Team, first_of, where_text
-from tilewright.sim.machine.view import View, by_window, harmless, together
 from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
