@@ -13,7 +13,7 @@ memory, registers, tmem, unknown
                 global and shared memory, a row for each CTA, or one for all until they differ; registers, tensor
                 memory; which of their bytes are initialised; which bits of a value are unknown; does what a thread
                 stores depend on what another one has read?
-sites, counts   the statements of a kernel that touch memory; what is counted there
+sites           the statements of a kernel that touch memory; what is counted there
 arrays          the kinds of arrays, by name
 convert         between the values of a kernel and the bits in memory, elements of 4 bits too
 instructions, facets
@@ -30,7 +30,6 @@ uniform         warps that hold the same
 from tilewright.sim.machine.address import *  # noqa: F403  # the room's public names are its modules' __all__
 from tilewright.sim.machine.arrays import *  # noqa: F403
 from tilewright.sim.machine.convert import *  # noqa: F403
-from tilewright.sim.machine.counts import *  # noqa: F403
 from tilewright.sim.machine.device import *  # noqa: F403
 from tilewright.sim.machine.event import *  # noqa: F403
 from tilewright.sim.machine.facets import *  # noqa: F403

@@ -14,11 +14,11 @@ from tilewright.explain import Collected, Facts
 from tilewright.explain.rules import broken
 from tilewright.host import bytes_text
 from tilewright.isa import Access, Sync
-from tilewright.sim.machine.counts import Line
 from tilewright.sim.machine.event import FenceEvent
 from tilewright.sim.machine.facets import Facet
 from tilewright.sim.machine.places import blocks_of, host_address
 from tilewright.sim.machine.precedence import FORWARDS, Precedence
+from tilewright.sim.machine.sites import Line
 from tilewright.sim.machine.team import where_text
 from tilewright.terms import barrier, told
 

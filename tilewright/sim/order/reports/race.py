@@ -18,8 +18,7 @@ from tilewright.explain import (
     move,
     place_of,
 )  # fmt: skip
-from tilewright.explain.source import SourceText
-from tilewright.explain.steps import BARRIERS
+from tilewright.explain.steps import BARRIERS, SourceText
 from tilewright.ir import Binary, Cast, Stmt, Store
 from tilewright.isa import INSTRUCTIONS
 from tilewright.isa.calls import calls_in
