@@ -16,7 +16,7 @@ from tilewright import ir
 from tilewright.dtypes import BOOL, INT32, INT64
 from tilewright.errors import KernelError, Span, TilewrightError, UnsupportedError
 from tilewright.ir import as_expr, binary, cast, map_body, rewrite, statements, unary
-from tilewright.ir.origins import SUMS, Origins, has_window
+from tilewright.ir.debts import SUMS, Origins, has_window
 from tilewright.ir.structure import body_of
 from tilewright.isa import bind
 from tilewright.ptx import tree
