@@ -61,7 +61,7 @@ def test_what_is_proposed_leads_to_no_mistake(text: str, tmp_path: Path) -> None
 def test_a_number_that_follows_from_others_is_not_asked_for(tmp_path: Path) -> None:
     options = proposed(ROWS, tmp_path)
 
-    assert [option for option in options if "size" in option] == ["--size n=64", "--size rows=4"]
+    assert [option for option in options if "size" in option] == ["--size n=128", "--size rows=4"]
 
 
 def test_a_window_is_small_and_its_steps_are_1(tmp_path: Path) -> None:

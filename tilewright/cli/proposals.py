@@ -198,7 +198,8 @@ class Proposals:
     def spread(self) -> Proposals:
         """The same with strides that let no rows meet."""
         kernel = kernel_of(self.module, self.launch().request)
-        options = spread(self.options, kernel, lambda options: replace(self, options=options).launch(), self.of_launch)
+        options = spread(self.options, kernel, lambda options: replace(self, options=options).launch(), self.of_launch,
+                         self.of_shared)  # fmt: skip
         return replace(self, options=options)
 
     def names_of(self, launch: Launched) -> set[str]:

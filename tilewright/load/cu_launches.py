@@ -319,7 +319,7 @@ def _handed_on(launch: HostLaunch, host: Host) -> Iterator[_Placed]:
 def _in_numbers(placed: _Placed) -> LaunchShape:
     (launch, host, outer), kernel = placed, placed.name
     words, arguments = launch.words or _configured(launch.config, host), placed.arguments
-    arguments = tuple(_CAST.sub("", word) for word in arguments)
+    arguments = tuple(re.sub(r"^\((\w+)\)$", r"\1", _CAST.sub("", word)) for word in arguments)
     of_grid, of_block, of_shared = (_lacking(word, host) for word in (*words, "0", "0", "0")[:3])
     shapes = [host.extents(word) for word in words[:3]]
     host.numbers.lacks.discard("")
