@@ -170,7 +170,12 @@ def test_a_first_write_among_many_entries_looks_at_a_part_of_them(
     for key in keys:
         Cache(tmp_path, most_bytes=2**20).save(key, made(1000))
     looks, is_own = list[os.stat_result](), cache._is_own
-    monkeypatch.setattr(cache, "_is_own", lambda seen: bool(looks.append(seen)) or is_own(seen))
+
+    def noted(seen: os.stat_result) -> bool:
+        looks.append(seen)
+        return is_own(seen)
+
+    monkeypatch.setattr(cache, "_is_own", noted)
 
     Cache(tmp_path, most_bytes=2**20).save(KEYS[0], made(1000))
     few = len(looks)
