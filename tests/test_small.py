@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 import tilewright as tw
 from tilewright.cli.app import app
 from tilewright.errors import ArgumentError
+from tilewright.sim.codegen.compiled import Compiled
 from tilewright.small import coverage_of
 
 SUM = """
@@ -60,6 +62,26 @@ def test_what_is_not_reached_has_its_line() -> None:
     assert 11 not in seven.as_data["lines_not_reached"]
     assert 11 in eight.as_data["lines_not_reached"]
     assert seven.blocks == eight.blocks
+
+
+def test_launches_with_other_numbers_are_looked_at_with_what_the_first_was_compiled_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, begin = list[Compiled](), Compiled.__init__
+
+    def noted(self: Compiled, *args: Any, **named: Any) -> None:
+        made.append(self)
+        begin(self, *args, **named)
+
+    monkeypatch.setattr(Compiled, "__init__", noted)
+    kernel, (x, y, _) = loaded(), arrays(64)
+
+    seven, eight = (coverage_of((kernel, (x, y, n), {"grid": 1, "block": 64})) for n in (7, 8))
+    coverage_of((kernel, (x, y, 8), {"grid": 2, "block": 64}))
+
+    assert len(made) == 2
+    assert (seven.ends["x"], eight.ends["x"]) == (7 * 4, 8 * 4)
+    assert 11 in {*eight.as_data["lines_not_reached"]} - {*seven.as_data["lines_not_reached"]}
 
 
 def test_kernels_of_ours_have_no_smaller_launch() -> None:

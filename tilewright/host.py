@@ -601,7 +601,8 @@ class Limits:
     of a thread, found out where they decide that; 0 where nobody can tell. findings: the last after which a run goes on
     no further. explore: orders by chance, in which the kernel runs besides. replay:
     the one choice that it makes, by its name. sample: instructions of warps; of a grid that would take more, and whose
-    CTAs do not wait for each other, some that are spread over it run.
+    CTAs do not wait for each other, some that are spread over it run. passes: are those of shared memory counted? They
+    take a tenth of the time.
 
     Raises ArgumentError for what is no positive number.
     """
@@ -615,6 +616,7 @@ class Limits:
     explore: int = 0
     replay: str | None = None
     sample: int | None = None
+    passes: bool = True
 
     def __post_init__(self) -> None:
         if isinstance(self.findings, bool) or not isinstance(self.findings, int) or self.findings < 1:

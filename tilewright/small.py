@@ -8,24 +8,28 @@ leaves the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import gcd
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tilewright import ir
 from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError, Span, TilewrightError
+from tilewright.host import Limits
 from tilewright.isa import bind
 from tilewright.load import LoadedKernel
+from tilewright.load.reach import MemoryReach
 from tilewright.records import replace
 from tilewright.trials import variables_of
 
 if TYPE_CHECKING:
-    from tilewright.host import Limits
+    from tilewright.load.reach import Reached
+    from tilewright.ptx import Lowered
     from tilewright.sim import Program
     from tilewright.sim.machine.event import AccessEvent
     from tilewright.sim.machine.sites import Site
@@ -44,12 +48,14 @@ class Coverage:
     """The blocks of code that a launch reaches, and by what: by one lane, or by several lanes, warps or CTAs together.
 
     blocks: the lines of all of them, where they have one. turns: the blocks of the first turn, and of any later one, of
-    each loop in which the threads of a CTA meet.
+    each loop in which the threads of a CTA meet. ends, places: how far it reaches into arrays, as `MemoryReach` has it.
     """
 
     reached: frozenset[tuple[int, str]]
     blocks: tuple[Span | None, ...]
     turns: tuple[tuple[int, int], ...] = ()
+    ends: Mapping[str, int] = field(default_factory=dict)
+    places: Mapping[str, Sequence[Reached]] = field(default_factory=dict)
 
     @property
     def turns_once(self) -> bool:
@@ -135,34 +141,76 @@ def _stored(buffer: ir.Buffer, stmt: ir.Stmt) -> ir.Body | None:
     return (ir.Store(place, stmt.value, at=stmt.at),)
 
 
-def coverage_of(
-    launch: Launch,
-    also: Callable[[Program], object] = lambda program: None,
-    limits: Limits | None = None,
-    spares: Callable[[SimulationError], bool] = lambda error: False,
-) -> Coverage:
-    """What a launch reaches, by a run on copies of its arguments that looks at bounds alone; variables of the device
-    stay as they are. also: gets the program before. limits: of the run. Raises what the run raises, but errors that
-    are spared.
+class _Looks:
+    """Runs that look how much of a kernel, and of its arrays, launches reach. What is made of the kernel for one of
+    them serves others.
     """
-    kernel, args, shape = launch
-    marks, reached = _Marks(), set[tuple[int, str]]()
 
-    def watch(program: Program) -> None:
-        also(program)
+    def __init__(self, kernel: LoadedKernel) -> None:
+        self.kernel, self.written = kernel.changed(self._marked), kernel.written
+        self.programs: dict[object, tuple[Lowered, Program]] = {}
+        self._marks = _Marks()  # of the program that was made last
+        self._watched: dict[Program, _Watched] = {}
+
+    def _marked(self, kernel: ir.Kernel) -> ir.Kernel:
+        self._marks = _Marks()
+        return self._marks.marked(kernel)
+
+    def watch(self, program: Program) -> _Watched:
+        """What hears of the next run of a program."""
+        if program not in self._watched:
+            self._watched[program] = _Watched(self._marks, program)
+        self._watched[program].clear()
+        return self._watched[program]
+
+
+class _Watched:
+    """What the run of a program reaches: marks, and bytes of arrays."""
+
+    def __init__(self, marks: _Marks, program: Program) -> None:
+        self.marks, self.reached, self.reach = marks, set[tuple[int, str]](), MemoryReach("global")
+        self.reach.subscribe(program)
         for site in program.compiled.sites:
             if site.place is not None and site.place.name == _BUFFER:
-                site.hooks += (partial(_note, reached, site),)
+                site.hooks += (partial(_note, self.reached, site),)
 
+    def clear(self) -> None:
+        self.reached.clear()
+        self.reach.clear()
+
+    @property
+    def coverage(self) -> Coverage:
+        reach, marks = self.reach, self.marks
+        places = {name: (*places.values(),) for name, places in reach.places.items()}
+        return Coverage(frozenset(self.reached), tuple(marks.blocks), tuple(marks.turns), dict(reach.ends), places)
+
+
+_LOOKS: WeakKeyDictionary[LoadedKernel, _Looks] = WeakKeyDictionary()
+
+
+def coverage_of(
+    launch: Launch, limits: Limits | None = None, spares: Callable[[SimulationError], bool] = lambda error: False
+) -> Coverage:
+    """What a launch reaches, by a run on copies of its arguments that looks at bounds alone; variables of the device
+    stay as they are. limits: of the run. Raises what the run raises, but errors that are spared.
+    """
+    kernel, args, shape = launch
+    looks = _LOOKS.get(kernel)
+    if looks is None or looks.written is not kernel.written:
+        looks = _LOOKS[kernel] = _Looks(kernel)
+    watched = list[_Watched]()
     variables = variables_of(kernel)
     try:
-        kernel.changed(marks.marked)._run_watched(args, shape, frozenset({"bounds"}), watch, limits)
+        looks.kernel._run_watched(
+            args, shape, frozenset({"bounds"}), lambda program: watched.append(looks.watch(program)),
+            replace(limits or Limits(), passes=False), looks.programs,
+        )  # fmt: skip
     except SimulationError as error:
-        if not spares(error):
+        if not watched or not spares(error):
             raise
     finally:
         kernel.module._put_globals(variables)
-    return Coverage(frozenset(reached), tuple(marks.blocks), tuple(marks.turns))
+    return watched[0].coverage
 
 
 def _note(reached: set[tuple[int, str]], site: Site, event: AccessEvent) -> None:

@@ -123,6 +123,7 @@ class EndedRun:
         kernel.module._put_globals({**self.variables[0], **variation.variables})
         subject = kernel if variation.change is None else kernel.changed(variation.change)
         limits = {**self.trial.limits, "explore": 0, "replay": "forwards", "limit_s": seconds_left(self.seconds, None)}
+        limits["passes"] = False
         limits |= {"grids": None} if "grids" in limits else {}  # of a sequence
         verdict, _ = replace(self.trial, subject=subject, limits=limits).run(values)
         kernel.module._put_globals(now)

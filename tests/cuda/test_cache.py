@@ -161,6 +161,30 @@ def test_the_bound_holds_for_what_other_processes_wrote(tmp_path: Path) -> None:
     assert Cache(tmp_path).load(KEYS[4]) is not None
 
 
+def test_a_first_write_among_many_entries_looks_at_a_part_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run had to look at 80,000 files, for two seconds, until it could begin."""
+    monkeypatch.setattr(cache, "FEW", 4)
+    keys = [f"{number:064x}" for number in range(40)]
+    for key in keys:
+        Cache(tmp_path, most_bytes=2**20).save(key, made(1000))
+    looks, is_own = list[os.stat_result](), cache._is_own
+
+    def noted(seen: os.stat_result) -> bool:
+        looks.append(seen)
+        return is_own(seen)
+
+    monkeypatch.setattr(cache, "_is_own", noted)
+
+    Cache(tmp_path, most_bytes=2**20).save(KEYS[0], made(1000))
+    few = len(looks)
+    Cache(tmp_path, most_bytes=40_000).save(KEYS[1], made(1000))
+
+    assert few <= 1 + 2 * 4  # the folder, and some files
+    assert 20_000 < sum(path.stat().st_size for path in tmp_path.iterdir()) <= 30_000
+
+
 def test_what_a_crash_left_unfinished_goes(tmp_path: Path) -> None:
     old, new = (tmp_path / f"{key}.abcd1234.unfinished" for key in KEYS[:2])
     for path in (old, new):

@@ -20,6 +20,7 @@ __global__ void fill(int* d) {}
 struct Graph { int n; int* rows; };
 int* all;
 void begin_all() { all = (int*)malloc(N * sizeof(int)); for (int i = 0; i < N; ++i) all[i] = 7; }
+int sum_to(int n) { int s = 0; for (int i = 0; i < n; ++i) s += i; return s; }
 int degree(int i) { if (i % 2) return 3; return 1; }
 void offsets(int* rows, int n) { rows[0] = 0; for (int i = 0; i < n; ++i) rows[i + 1] = rows[i] + degree(i); }
 void begin(int** p, int n) { cudaMalloc(p, n * sizeof(int)); cudaMemset(*p, 0xff, n * sizeof(int)); }
@@ -48,6 +49,7 @@ def held(body: str, word: str = "d") -> list[int] | None:
         ("int h[] = {1, 2, 3, 4}; unsigned s = 1; s = s * 2654435761u; h[3] = s % 7; h[2] = s >> 16;",
          [1, 2, 2654435761 >> 16, 2654435761 % 7]),
         ("int h[N]; offsets(h, N - 1);", [0, 1, 4, 5]),
+        ("int h[N]; for (int i = 0; i < N; ++i) { offsets(h, i); h[i] += sum_to(i); }", [0, 1, 4, 8]),
         ("int h[N]; memset(h, 0xff, sizeof(h)); *h = N;", [4, -1, -1, -1]),
         ("int h[N]; int n = 0; do { h[n++] = 1 + n; if (n == 2) break; } while (n < N); h[3] = n > 1 ? 8 : 9;",
          [1, 2, 0, 8]),
@@ -112,6 +114,14 @@ def test_numbers_by_chance_are_in_their_range() -> None:
 @pytest.mark.parametrize("turns", [f"int i = 0; i < {MOST_TURNS} * 1000; ++i", "int i = 0; ; i += 1"])
 def test_a_loop_of_too_many_turns_is_given_up_and_what_follows_is_read(turns: str) -> None:
     assert held(f"int big[N]; int h[N]; for ({turns}) big[i % N] = i; h[0] = 2; {COPY}") == [2, 0, 0, 0]
+
+
+def test_turns_of_a_function_that_a_loop_calls_count_with_the_loop_s() -> None:
+    """Else a file whose functions are called for each image of many takes as long as it says."""
+    both = f"int many[N]; for (int i = 0; i < 1000; ++i) many[i % N] = sum_to({MOST_TURNS} / 1000);"
+
+    assert held(both + COPY.replace(" h,", " many,")) is None
+    assert held(both + f"int h[N]; h[0] = 2; {COPY}") == [2, 0, 0, 0]
 
 
 def test_a_loop_that_says_how_many_turns_it_has_is_given_up_at_once() -> None:

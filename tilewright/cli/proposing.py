@@ -57,7 +57,6 @@ from tilewright.load.cu_guards import (
 from tilewright.load.cu_launcher import launcher
 from tilewright.load.cu_tree import bare
 from tilewright.load.declared import Field, Parameter, number_name
-from tilewright.load.reach import MemoryReach
 from tilewright.small import coverage_of
 from tilewright.terminal import complain
 from tilewright.trials import named_arrays
@@ -663,7 +662,6 @@ class _Sized:
         arrays = named_arrays(kernel, dict(zip(kernel.parameters, values, strict=True)))
         asked = {name: array for name, array in arrays.items() if name.partition(".")[0] in proposed
                  and isinstance(array, np.ndarray) and array.size == room}  # fmt: skip
-        reach = MemoryReach("global")
         clock = self.proposals.clock or KernelClock()
         ctas = prod(launch.request.grid)
         seconds = SECONDS * (OF_FEW if ctas <= 2 * CTAS else OF_MANY if ctas > MANY_CTAS else 1)
@@ -675,7 +673,7 @@ class _Sized:
             return before[-1]
 
         try:
-            coverage = coverage_of((kernel, values, request.launch), reach.subscribe, limits, spares)
+            reach = coverage_of((kernel, values, request.launch), limits, spares)
         except (TilewrightError, MemoryError) as error:
             if getattr(error, "kind", "") != "limit":
                 return None
@@ -683,9 +681,9 @@ class _Sized:
                 raise _TakesLong from None
             raise clock.spent() from None
         lengths = {name: max(1, -(-reach.ends.get(name, 0) // array.itemsize)) for name, array in asked.items()}
-        places = (ReachedArray(name, array.itemsize, array.dtype.kind in "iu", (*reach.places.get(name, {}).values(),))
+        places = (ReachedArray(name, array.itemsize, array.dtype.kind in "iu", reach.places.get(name, ()))
                   for name, array in asked.items())  # fmt: skip
-        return _Look(lengths, coverage.as_data, tuple(places), any(before), coverage.turns_once)
+        return _Look(lengths, reach.as_data, tuple(places), any(before), reach.turns_once)
 
 
 def _integers(args: Iterable[ArgumentSpec]) -> Iterator[int]:

@@ -19,6 +19,17 @@ class NotSaid(Exception):
     """Something that the text does not say."""
 
 
+class TooLong(Exception):
+    """A loop with more turns than are read."""
+
+
+class Left(Exception):
+    """A turn, a loop or a function ends here: ``break``, ``continue``, ``return``."""
+
+    def __init__(self, how: str, value: Any = None) -> None:
+        self.how, self.value = how, value
+
+
 UNKNOWN = object()
 MOST_BYTES = 1 << 26  # of an array whose contents are read
 BYTES = np.dtype("V1")  # of room whose elements have no type yet

@@ -25,8 +25,10 @@ from tilewright.load.cu_arrays import (
     UNKNOWN,
     HostArray,
     HostNames,
+    Left,
     NotSaid,
     PointerTable,
+    TooLong,
     VariablePlace,
     as_type,
     at_place,
@@ -39,7 +41,7 @@ from tilewright.load.cu_arrays import (
     typed,
 )
 from tilewright.load.cu_functions import FUNCTIONS, LARGEST, METHODS
-from tilewright.load.cu_host import Host, members_of, sized
+from tilewright.load.cu_host import Host, members_of, sized, variables_outside
 from tilewright.load.cu_numbers import Number, literal
 from tilewright.load.cu_tensor_maps import ENUMERATORS, HostMap, encode, encodes
 from tilewright.load.cu_tree import bare, below, parameters, tree_of
@@ -57,17 +59,6 @@ _SPREAD = re.compile(r"(?:std\s*::\s*)?(uniform_int|uniform_real|normal)_distrib
 _LOOKS = ("printf", "fprintf", "puts", "free", "cudaFree", "srand", "assert", "exit", "fflush", "perror")
 _NAMES = ("identifier", "field_expression", "qualified_identifier")
 _LISTS = ("initializer_list", "argument_list", "parameter_list")
-
-
-class _TooLong(Exception):
-    """A loop with more turns than are read."""
-
-
-class _Left(Exception):
-    """A turn, a loop or a function ends here: ``break``, ``continue``, ``return``."""
-
-    def __init__(self, how: str, value: Any = None) -> None:
-        self.how, self.value = how, value
 
 
 def contents(host: Host, word: str) -> NDArray[Any] | None:
@@ -119,7 +110,7 @@ def _state(host: Host) -> _Reader:
     if "contents" not in host.__dict__:
         outer = _state(host.call[0]) if host.call is not None and host.depth < _DEPTH else None
         shared: MutableMapping[str, Any] = outer.names.maps[1] if outer is not None else {}
-        reader = host.__dict__["contents"] = _Reader(host, HostNames(shared, _outside(host)))
+        reader = host.__dict__["contents"] = _Reader(host, HostNames(shared, variables_outside(host.tree)))
         if outer is not None and host.call is not None:
             for name, word in host.call[1].items():
                 value = outer.names.get(word, UNKNOWN)
@@ -133,12 +124,6 @@ def _state(host: Host) -> _Reader:
     return state
 
 
-def _outside(host: Host) -> frozenset[str]:
-    """The variables that stand in no function."""
-    nodes = (node for node in below(host.tree.root, "declaration", passing=("function_definition",)))
-    return frozenset(name for node in nodes for name, _ in sized(node, host.tree))
-
-
 def _name(node: Node, text: Callable[[Node], str]) -> str:
     return re.sub(r"\s|^this->", "", text(node)).replace("->", ".")
 
@@ -149,7 +134,7 @@ Act = Callable[[], Any]
 @dataclass(eq=False)
 class _Reader:
     """Reads the statements of one function. names: what they stand for so far; kinds: types of numbers. depth: of
-    functions that have led here.
+    functions that have led here. idle: what has read functions that it calls, by these and the types of what they take.
     """
 
     host: Host
@@ -159,6 +144,7 @@ class _Reader:
     loops: int = 0
     kinds: dict[str, np.dtype[Any]] = field(default_factory=dict)
     acts: dict[int, Act] = field(default_factory=dict)
+    idle: dict[tuple[Any, ...], list[_Reader]] = field(default_factory=dict)
     random: random.Random = field(default_factory=lambda: random.Random(0))
 
     def text(self, node: Node | None) -> str:
@@ -202,7 +188,7 @@ class _Reader:
                 act()
             except (NotSaid, ArithmeticError, ValueError, TypeError, RecursionError, MemoryError):
                 self.forget(changed)
-            except _TooLong:
+            except TooLong:
                 if self.loops:
                     raise
                 self.turns = 0
@@ -305,7 +291,7 @@ class _Reader:
         def read() -> None:
             begin()
             if combined(operator.sub, high(), low()) > MOST_TURNS:
-                raise _TooLong
+                raise TooLong
 
         return read
 
@@ -324,10 +310,10 @@ class _Reader:
                 while goes_on():
                     self.turns += 1
                     if self.turns > MOST_TURNS:
-                        raise _TooLong
+                        raise TooLong
                     try:
                         act()
-                    except _Left as left:
+                    except Left as left:
                         if left.how == "break":
                             break
                         if left.how != "continue":
@@ -366,7 +352,7 @@ class _Reader:
             return self._nothing  # of what ends there nobody would ask
 
         def read() -> None:
-            raise _Left(how, value() if value is not None else None)
+            raise Left(how, value() if value is not None else None)
 
         return read
 
@@ -760,11 +746,11 @@ class _Reader:
         body = definition.node.child_by_field_name("body")
         if body is None or listed is None or len(words) > len(definition.names):
             raise NotSaid
-        host = Host(definition.tree, body, self.host.texts, self.host.given, {}, self.host.depth + 1)
-        inner = _Reader(host, HostNames(self.names.maps[1], _outside(host)), self.depth + 1, random=self.random)
-        host.__dict__["contents"] = inner
+        passed = [*map(self.maybe, words)]
+        key = definition.node.id, *map(type, passed)
+        inner = self._reader(definition, body, idle := self.idle.setdefault(key, []))
         standard = (param.child_by_field_name("default_value") for param in listed.named_children[len(words) :])
-        passed = [*map(self.maybe, words), *map(inner.maybe, filter(None, standard))]
+        passed += map(inner.maybe, filter(None, standard))
         for name, value in zip(definition.names, passed, strict=False):
             inner.names.declare(name)
             inner.put(name, value)
@@ -773,8 +759,11 @@ class _Reader:
         result = None
         try:
             inner.statement(body)()
-        except _Left as left:
+        except Left as left:
             result = left.value
+        finally:
+            self.turns = inner.turns
+        idle.append(inner)
         pairs = zip(definition.names, words, passed, listed.named_children, strict=False)
         for name, word, value, param in pairs:
             if isinstance(value, VariablePlace) or "&" in definition.tree.of(param):
@@ -786,6 +775,17 @@ class _Reader:
                 if not isinstance(value, VariablePlace) and word.type in _NAMES:
                     target.names[target.name] = inner.names[name]
         return result
+
+    def _reader(self, definition: Definition, body: Node, idle: list[_Reader]) -> _Reader:
+        """What reads a function, an idle reader or a new one; its turns, and its call, are of the caller's loop."""
+        if not idle:
+            host = Host(definition.tree, body, self.host.texts, self.host.given, {}, self.host.depth + 1)
+            idle.append(_Reader(host, self.names, self.depth + 1, random=self.random))
+            host.__dict__["contents"] = idle[-1]
+        inner = idle.pop()
+        inner.names = HostNames(self.names.maps[1], variables_outside(inner.host.tree))
+        inner.loops, inner.turns, inner.kinds = self.loops, self.turns + bool(self.loops), {}
+        return inner
 
     def maybe(self, node: Node) -> Any:
         """The value of an argument, if the text says it."""

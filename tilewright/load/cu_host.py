@@ -684,6 +684,12 @@ def function_around(node: Node) -> Node | None:
     return found[-1] if found else None
 
 
+def variables_outside(tree: Tree) -> frozenset[str]:
+    """The variables that stand in no function."""
+    nodes = (node for node in below(tree.root, "declaration", passing=(_FUNCTION,)))
+    return frozenset(name for node in nodes for name, _ in sized(node, tree))
+
+
 def typed(node: Node, tree: Tree) -> Iterator[tuple[str, str]]:
     """The names of a declaration, with their types: ``float*`` of ``const float *x``, and of ``float x[4]``."""
     yield from ((name, _EXTENT.sub("*", kind)) for name, kind in sized(node, tree))

@@ -253,7 +253,7 @@ def unreached(text: str, numbers: Mapping[str, Number], around: Sequence[str]) -
     return [shape for shape in every if lines and shape.line not in lines]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _shapes(
     text: str, numbers: tuple[tuple[str, Number], ...], around: tuple[str, ...], kernel: str = ""
 ) -> tuple[LaunchShape, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -304,6 +304,7 @@ class LoadedKernel:
         explore: int = 0,
         replay: str | None = None,
         sample: int | None = None,
+        passes: bool = True,
         grids: GridsMeet | None = None,
         record: bool | int | tuple[int, ...] | RecordingOptions = False,
         **named: Any,
@@ -314,14 +315,15 @@ class LoadedKernel:
         shared_bytes: of dynamic shared memory. cluster: CTAs of a cluster, more than 8 only where the host asks for a
         size that is not portable. check, limits, explore, replay, record: as of `tilewright.simulate`. sample:
         of a grid that takes more than so many instructions of warps, and whose CTAs do not wait for each other, only
-        CTAs that are spread over it run; `Run.left_out` says how many do not. grids: of a launch among several, see
+        CTAs that are spread over it run; `Run.left_out` says how many do not. passes: are those of shared memory
+        counted? grids: of a launch among several, see
         `tilewright.sequence`.
         Raises SimulationError, at the author's line, where a check finds something.
         """
         from tilewright.sim import RecordingOptions
 
         limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings, explore=explore, replay=replay,
-                             sample=sample)  # fmt: skip
+                             sample=sample, passes=passes)  # fmt: skip
         with self._worded():
             bound, passed = self._given(args, named).with_copies()
             machine = self.machine(grid, block, cluster, shared_bytes, non_portable_cluster=non_portable_cluster)
@@ -382,10 +384,12 @@ class LoadedKernel:
     def _run_watched(
         self, args: Sequence[Any], launched: Mapping[str, Any], checks: frozenset[str],
         watch: Callable[[Program], object], limits: host.Limits | None = None,
+        kept: MutableMapping[object, tuple[Lowered, Program]] | None = None,
     ) -> Run:  # fmt: skip
         """Run a launch on copies of its arguments, by a program of its own that ``watch`` gets before.
 
         launched: grid, block, shared_bytes and cluster, as of `simulate`. limits: of the run; none where left out.
+        kept: programs of such runs, which serve again where a launch differs in numbers and contents alone.
         """
         from tilewright.sim import Program
 
@@ -393,8 +397,11 @@ class LoadedKernel:
         wide = bool(launched.get("non_portable_cluster"))
         machine = self.machine(launched["grid"], launched.get("block"), launched.get("cluster"),
                                launched.get("shared_bytes") or 0, non_portable_cluster=wide)  # fmt: skip
-        made = self._lowered(bound, machine)
-        program = Program(made.kernel, checks, nearest(self.target))
+        programs, key = {} if kept is None else kept, (bound.key, machine, checks)
+        if key not in programs:
+            lowered = self._lowered(bound, machine)
+            programs[key] = lowered, Program(lowered.kernel, checks, nearest(self.target))
+        made, program = programs[key]
         watch(program)
         copied = replace(bound, arrays=dict(zip(bound.arrays, host.copies(bound.arrays.values()), strict=True)))
         return self._run(made, program, copied, lambda done, ctas: None, limits or host.Limits())

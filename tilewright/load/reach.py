@@ -36,6 +36,12 @@ class MemoryReach(Events):
         self.ends = dict[str, int]()
         self.places: dict[str, dict[Site, Reached]] = {}
 
+    def clear(self) -> None:
+        """Look anew, at the runs of the same program."""
+        self.ends.clear()
+        for places in self.places.values():
+            places.clear()
+
     def subscribe(self, program: Program) -> None:
         """Hear of the runs of a program."""
         program.compiled.subscribe(self)

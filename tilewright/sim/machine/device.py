@@ -318,7 +318,8 @@ class Device:
         self.decides: Callable[[Array], Bools] | None = None
         self.unwritten = ""
         self.grids: GridsMeet | None = None  # what is known of the launches around, if they are of interest
-        self.has_clock = False  # has a thread looked at a clock?
+        # has a thread looked at a clock? are passes of shared memory counted?
+        self.has_clock, self.counts_passes = False, True
         self.doubts: dict[Hashable, Doubt] = {}
         self.dependence: Dependence | None = None
         self.met_without: dict[Span | None, MetWithout] = {}

@@ -320,7 +320,7 @@ class Site:
         line = self.line
         line.accesses += team.lane_count
         line.warps += team.warp_count
-        if line.space == "shared":
+        if line.space == "shared" and team.wave.run.counts_passes:
             everyone = team.array is None or team.lane_count == self.how.lanes * team.shape[0] * team.shape[1]
             active = None if everyone else team.array
             phase, pairs = self.how.phase or default_phase(self.width), not (self.write or self.how.phase)

@@ -494,7 +494,7 @@ class Execution(Device):
         self.scalars = program.bound_scalars(scalars)
         super().__init__(program, arrays, program.grid(self.scalars), program.everyone, precedence)
         self.program: Compiled = program
-        self.findings.most = limits.findings
+        self.findings.most, self.counts_passes = limits.findings, limits.passes
         self.watch = Watch(self, limits, started)
         self.scheduler = Scheduler(self, program.segments, program.live)
         self._next, self._end = 0, self.ctas

@@ -178,7 +178,7 @@ class Program:
             alone = not watched or last is not None or limits.replay is not None
             others = () if alone else _other_orders(program, runs, first.steps, limits)
             orders, began = [str(first.precedence)], monotonic()
-            least = max(TIMES * (began - started), LEAST_SECONDS)
+            least, limits = max(TIMES * (began - started), LEAST_SECONDS), replace(limits, passes=False)
             for precedence in others:
                 code = self._of(program.groups, program.ranks, pauses=True) if precedence.stops else program
                 limits_here = _shorter(limits, began + least - started) if precedence.is_extra else limits
