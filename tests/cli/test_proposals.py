@@ -634,3 +634,18 @@ def test_a_loop_over_all_ctas_that_takes_one_place_more_is_told(is_right: bool, 
     points = verdict(STRIDES if is_right else STRIDES.replace("i < n", "i <= n"), tmp_path)
 
     assert points["status"] == ("clean" if is_right else "wrong")
+
+
+LESS_A_WINDOW = """
+__global__ void blocks(const float* x, float* y, int across) { y[blockIdx.y * across + blockIdx.x] = x[blockIdx.x]; }
+void host(const float* x, float* y, int stride, int height, int width) {
+    int across = (width - 16 + stride) / stride, down = (height - 16 + 4) / 4;
+    blocks<<<dim3(across, down), 1>>>(x, y, across);
+}
+"""
+
+
+def test_sizes_of_an_image_less_a_window_leave_a_grid(tmp_path: Path) -> None:
+    (verdict,) = verdicts_on(LESS_A_WINDOW, tmp_path)
+
+    assert verdict["status"] == "clean"

@@ -158,7 +158,7 @@ def _with_ways(proposals: Proposals, *, in_branches: bool = False) -> list[Launc
         options = replace(options, sizes={**options.sizes, **chosen})
         proposals = replace(proposals, options=options, of_grid=proposals.of_grid | lacks.of_grid,
                             of_block=proposals.of_block | lacks.of_block,
-                            of_shared=proposals.of_shared | lacks.of_shared).possible()  # fmt: skip
+                            of_shared=proposals.of_shared | lacks.of_shared).with_a_grid().possible()  # fmt: skip
         launches, lacks = proposals.launches()
     if lacks.what:
         asked.check(proposals.file)
@@ -641,7 +641,7 @@ class _Sized:
         kernel, proposed = kernel_of(self.proposals.module, launch.request), self.proposals.names_of(launch)
         read = {param.name for param in kernel.written if param.name in proposed and (param.fields or (
                 param.element in INTEGERS and "const" in param.type.partition("*")[0]))}  # fmt: skip
-        args = (spec.filled(lambda fill: self.fill if fill == ZEROS else fill) if spec.name in read else spec
+        args = (spec.filled(lambda fill: self.fill if fill in NUMBERS else fill) if spec.name in read else spec
                 for spec in launch.request.args)  # fmt: skip
         return replace(launch, request=replace(launch.request, args=tuple(args)))
 

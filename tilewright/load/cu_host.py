@@ -612,8 +612,8 @@ def decided(kinds: Sequence[str], arguments: Sequence[str], host: Host) -> dict[
 def matched(kinds: Sequence[str], types: Sequence[str]) -> dict[str, str]:
     """What some types make of those that a function takes.
 
-    >>> matched(["const T*", "int"], ["float*", "int"])
-    {'T': 'float', 'int': 'int'}
+    >>> matched(["const T*", "Op<kind, U>"], ["float*", "Op<MAX, int>"])
+    {'T': 'float', 'Op<kind,U>': 'Op<MAX, int>', 'kind': 'MAX', 'U': 'int'}
     """
     match = dict[str, str]()
     for kind, of_argument in zip(kinds, types, strict=False):
@@ -621,6 +621,9 @@ def matched(kinds: Sequence[str], types: Sequence[str]) -> dict[str, str]:
         plain = re.sub(r"\bconst\b|\s*(?=\*)", "", of_argument).strip()
         if plain and plain.count("*") >= pattern.count("*"):
             match.setdefault(pattern.rstrip("*&"), plain[: len(plain) - pattern.count("*")])
+            (name, _, listed), (own, _, parts) = (text.rstrip("*& ").partition("<") for text in (pattern, plain))
+            if listed and name == own:
+                match = matched(split(listed.removesuffix(">")), split(parts.removesuffix(">"))) | match
     return match
 
 

@@ -317,9 +317,15 @@ class Record:
 
     def touched(self, cta: int, thread: int, address: int, width: int) -> bool:
         """Did this thread touch these bytes here?"""
-        ctas, threads, there = self.threads()
-        hit: Bools = (ctas == cta) & (threads == thread) & (there < address + width)
-        return bool((hit & (there + self.site.width > address)).any())
+        (low, end), (row, warp, lane) = self.span, (cta - self.first, thread >> 5, thread & 31)
+        ctas, warps = numbers(self.ctas), numbers(self.warps)
+        if low >= address + width or end <= address or row not in ctas or warp not in warps:
+            return False
+        shape, own = (len(ctas), len(warps), 32), (ctas.index(row), warps.index(warp), lane)
+        if self.active is not None and not spread(self.active, shape)[own]:
+            return False
+        there = (spread(at.full(), shape)[own] for at in self.every)
+        return any(address - self.site.width < start < address + width for start in there)
 
     def of_thread(self, cta: int, thread: int) -> bool:
         """Did this thread take part?"""
