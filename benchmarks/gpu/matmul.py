@@ -27,8 +27,8 @@ from benchmarks.gpu.memory_bound import FLUSH_BYTES, Captured
 from tilewright import kernels
 from tilewright.cuda import driver
 from tilewright.cuda.nvrtc import assemble
+from tilewright.kernels.arrays import like
 from tilewright.kernels.forms import Tiles
-from tilewright.kernels.operators import like
 from tilewright.kernels.products import HALVES, multiplied
 
 ROUNDS, TURN_SECONDS, MOST_LAUNCHES = 24, 4e-3, 64

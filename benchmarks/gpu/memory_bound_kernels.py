@@ -5,7 +5,7 @@ from functools import cache
 
 import tilewright as tw
 from benchmarks.gpu.measure import HandWritten
-from tilewright.kernels.operators import kind_of, like
+from tilewright.kernels.arrays import kind_of, like
 from tilewright.kernels.rows import blocks
 from tilewright.lang import T, Tx
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tilewright import kernels
+from tilewright.kernels.arrays import multiprocessors
 from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
-from tilewright.kernels.operators import multiprocessors
 from tilewright.kernels.product_tiles import candidates, chosen
 from tilewright.kernels.products import After, multiplied
 

@@ -110,7 +110,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     made = FakeDriver(kinds=(c_uint64, c_uint64, c_int, c_int))
     monkeypatch.setattr(driver, "library", lambda: made)
     monkeypatch.setitem(sys.modules, "torch", fake_torch())
-    monkeypatch.setattr("tilewright.kernels.operators.SEEN", [])
+    monkeypatch.setattr("tilewright.kernels.arrays.SEEN", [])
     monkeypatch.setattr(Executable, "cubin", b"cubin")
     monkeypatch.setattr(operators, "is_plain", lambda tensor: type(tensor) is Dense and tensor.numel() > 0)
     monkeypatch.setattr(operators, "is_watched", lambda: False)

@@ -5,8 +5,8 @@
     y = kernels.softmax(x)  # on the GPU of x; of NumPy on the simulator
 
 Read `rows` (how rows are distributed to threads), `softmax` (the smallest kernel with a gradient), then any
-other; `operators` handles the arrays of the libraries, registers a kernel with torch, and makes a call like one before
-cheap. Of several GPUs: `shots`, then `spread_matmul` beside `matmul`; `several` has their calls.
+other; `operators` registers a kernel with torch, and makes a call like one before cheap, `arrays` handles the arrays of
+the libraries. Of several GPUs: `shots`, then `spread_matmul` beside `matmul`; `several` has their calls.
 """
 
 from tilewright.kernels.add_rms_norm import add_rms_norm

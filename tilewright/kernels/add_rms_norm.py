@@ -5,20 +5,9 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
+from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix, public, same_shape
 from tilewright.kernels.meeting import Weights
-from tilewright.kernels.operators import (
-    Array,
-    Arrays,
-    Launches,
-    TorchOperator,
-    contiguous,
-    expect,
-    kind_of,
-    like,
-    matrix,
-    public,
-    same_shape,
-)
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rms_norm import BACKWARD
 from tilewright.kernels.rows import SUMMED, Rows, dealt
 from tilewright.lang import T, Tx

@@ -17,6 +17,17 @@ import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TargetError, choices
+from tilewright.kernels.arrays import (
+    SIMULATED,
+    Array,
+    contiguous,
+    expect,
+    info_of,
+    kind_of,
+    like,
+    multiprocessors,
+    public,
+)
 from tilewright.kernels.attention import forward
 from tilewright.kernels.attention_backward import gradients
 from tilewright.kernels.attention_backward_rows import LOG2E, BackwardKind, convert, prepare
@@ -30,20 +41,7 @@ from tilewright.kernels.attention_forms import (
     turn,
     turned_start,
 )
-from tilewright.kernels.operators import (
-    SIMULATED,
-    Array,
-    Arrays,
-    Launches,
-    TorchOperator,
-    contiguous,
-    expect,
-    info_of,
-    kind_of,
-    like,
-    multiprocessors,
-    public,
-)
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.products import filled
 
 KINDS = ("bfloat16", "float16")

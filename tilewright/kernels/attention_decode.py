@@ -22,6 +22,7 @@ import numpy as np
 import tilewright as tw
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, choices
+from tilewright.kernels.arrays import Array, expect, kind_of, like, multiprocessors, public
 from tilewright.kernels.attention import weigh
 from tilewright.kernels.attention_calls import (
     EVERYWHERE,
@@ -35,17 +36,7 @@ from tilewright.kernels.attention_calls import (
 )  # fmt: skip
 from tilewright.kernels.attention_forms import LANES, ROW, ROWS, leave, multiply, swizzled
 from tilewright.kernels.forms import strided
-from tilewright.kernels.operators import (
-    Array,
-    Arrays,
-    Launches,
-    TorchOperator,
-    expect,
-    kind_of,
-    like,
-    multiprocessors,
-    public,
-)
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.products import filled
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, tx, wgmma_fragment

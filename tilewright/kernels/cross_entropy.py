@@ -9,21 +9,9 @@ import numpy as np
 import tilewright as tw
 from tilewright.errors import ArgumentError
 from tilewright.host import device_of
+from tilewright.kernels.arrays import INTEGERS, Array, contiguous, expect, expect_columns, kind_of, like, matrix, public
 from tilewright.kernels.meeting import Direct, Numbers, coming
-from tilewright.kernels.operators import (
-    INTEGERS,
-    Array,
-    Arrays,
-    Launches,
-    TorchOperator,
-    contiguous,
-    expect,
-    expect_columns,
-    kind_of,
-    like,
-    matrix,
-    public,
-)
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import READ, Rows, dealt
 from tilewright.kernels.softmax import Exponents, exponents, powers
 from tilewright.lang import T

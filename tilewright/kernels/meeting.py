@@ -12,7 +12,8 @@ from typing import Any
 import tilewright as tw
 from tilewright.dtypes import dtype
 from tilewright.ir.launch import special
-from tilewright.kernels.operators import Array, Launches, kind_of, like
+from tilewright.kernels.arrays import Array, kind_of, like
+from tilewright.kernels.operators import Launches
 from tilewright.kernels.rows import ACCESS_BYTES, Rows
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, laneid

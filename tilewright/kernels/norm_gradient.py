@@ -11,7 +11,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import tilewright as tw
-from tilewright.kernels.operators import Array, Arrays, Launches, contiguous, kind_of, like, matrix
+from tilewright.kernels.arrays import Array, contiguous, kind_of, like, matrix
+from tilewright.kernels.operators import Arrays, Launches
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.kernels.sums import run_columns
 from tilewright.lang import T, Tx

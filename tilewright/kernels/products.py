@@ -20,21 +20,10 @@ from tilewright import host
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TargetError, choices, described
 from tilewright.isa import SECTOR_BYTES
+from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_of, like, multiprocessors, public
 from tilewright.kernels.forms import ACTIVATIONS, ROW_BYTES, MatmulKind, Tiles
 from tilewright.kernels.matmul import combine, product
-from tilewright.kernels.operators import (
-    Array,
-    Arrays,
-    Launches,
-    TorchOperator,
-    contiguous,
-    expect,
-    info_of,
-    kind_of,
-    like,
-    multiprocessors,
-    public,
-)
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.product_tiles import Lies, chosen, clusters_at_once
 
 HALVES, FLOAT8 = ("bfloat16", "float16"), ("float8_e4m3fn", "float8_e5m2")

@@ -6,7 +6,8 @@ from functools import cache
 
 import tilewright as tw
 from tilewright.errors import ArgumentError, choices
-from tilewright.kernels.operators import Array, Arrays, Launches, TorchOperator, expect, kind_of, like, matrix, public
+from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix, public
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 

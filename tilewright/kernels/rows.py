@@ -22,7 +22,7 @@ from tilewright.dtypes import dtype
 from tilewright.ir.arguments import ArrayInfo
 from tilewright.ir.launch import special
 from tilewright.isa import PORTABLE_CLUSTER, clusters_on
-from tilewright.kernels.operators import Array, has_clusters, info_of, matrix, multiprocessors
+from tilewright.kernels.arrays import Array, has_clusters, info_of, matrix, multiprocessors
 from tilewright.lang import T, Tx
 from tilewright.lang.builder import current
 from tilewright.layout import R, S, TileLayout, laneid, tx

@@ -17,8 +17,8 @@ from typing import Any
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, described
 from tilewright.inputs import Symmetric
+from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, multiprocessors, public
 from tilewright.kernels.forms import MatmulKind, Tiles
-from tilewright.kernels.operators import Array, contiguous, expect, kind_of, like, multiprocessors, public
 from tilewright.kernels.product_tiles import clusters_at_once
 from tilewright.kernels.products import laid_out
 from tilewright.kernels.shots import HALF, MOST_CTAS, PACKETS, SHARE, THREADS, one_shot, two_shot, two_shot_packets

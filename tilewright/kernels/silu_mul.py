@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
-from tilewright.kernels.operators import Array, Arrays, Launches, TorchOperator, kind_of, like, public, same_shape
+from tilewright.kernels.arrays import Array, kind_of, like, public, same_shape
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import Rows, blocks
 from tilewright.lang import T
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 import tilewright as tw
+from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix, public
 from tilewright.kernels.meeting import Meeting, coming
-from tilewright.kernels.operators import Array, Arrays, Launches, TorchOperator, expect, kind_of, like, matrix, public
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 

@@ -9,19 +9,9 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
+from tilewright.kernels.arrays import Array, expect, expect_columns, kind_of, like, matrix, public
 from tilewright.kernels.meeting import Direct
-from tilewright.kernels.operators import (
-    Array,
-    Arrays,
-    Launches,
-    TorchOperator,
-    expect,
-    expect_columns,
-    kind_of,
-    like,
-    matrix,
-    public,
-)
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import READ, Rows, common_vector, dealt
 from tilewright.lang import T, Tx
 

@@ -11,7 +11,8 @@ from functools import cache
 import tilewright as tw
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError
-from tilewright.kernels.operators import Array, Arrays, Launches, TorchOperator, expect, kind_of, like, matrix, public
+from tilewright.kernels.arrays import Array, expect, kind_of, like, matrix, public
+from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import ACCESS_BYTES, common_vector
 from tilewright.lang import T, Tx
 from tilewright.layout import S, TileLayout, tx

@@ -22,6 +22,7 @@ from tilewright.ir.operators import DIVISIONS, MODULAR, OPERATORS
 from tilewright.isa import KINDS, WARPGROUP, WHOLE_WARP, Bound, ProxyFence, bind
 from tilewright.isa import Operand as Row
 from tilewright.isa.arith import cast
+from tilewright.isa.places import is_place
 from tilewright.sim.codegen.addressing import (
     access_text,
     address_text,
@@ -421,7 +422,7 @@ def _operand(e: Emitter, row: Row, exprs: tuple[Expr, ...], bound: Bound, mask: 
             return _address_operand(e, row, exprs[0], mask), "None"
     held = bound.form.issue is not None and row.name in bound.form.issue.holds  # checked when issued
     by_name = any(isinstance(expr, Load) and not expr.indices for expr in exprs)  # compiled code's own registers
-    if KINDS[row.kind].nbytes and (row.many or _is_place(exprs[0])) and not by_name:
+    if KINDS[row.kind].nbytes and (row.many or is_place(exprs[0])) and not by_name:
         file, at = _file(e, row, exprs, mask)
         if file is not None:
             name = e.out.constant("X", file)
@@ -475,7 +476,7 @@ def _address_operand(e: Emitter, row: Row, pointer: Expr, mask: str) -> str:
 
 def _sources(e: Emitter, row: Row, exprs: tuple[Expr, ...], mask: str) -> Files:
     """The registers of an operand that an operation reads, where it is in registers."""
-    if not KINDS[row.kind].nbytes or not all(_is_place(expr) for expr in exprs):
+    if not KINDS[row.kind].nbytes or not all(is_place(expr) for expr in exprs):
         return []
     file, at = _file(e, row, exprs, mask)
     return [(file, at)] if file is not None else []
@@ -506,11 +507,6 @@ def _file(e: Emitter, row: Row, exprs: tuple[Expr, ...], mask: str) -> tuple[Reg
 
 def _rest(terms: Terms) -> tuple[object, ...]:
     return (tuple(terms.uniform), tuple((k, tuple(v)) for k, v in terms.groups.items()))
-
-
-def _is_place(expr: Expr) -> bool:
-    """Is the operand a register itself, not a value computed from registers? Its bits are then taken unchanged."""
-    return isinstance(expr, (Load, AddressOf)) and expr.buffer.space == "local"
 
 
 RULES: dict[type[ir.Expr], Callable[..., Operand]] = {

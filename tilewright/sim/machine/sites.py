@@ -267,7 +267,8 @@ class Site:
             what = told("{} at byte {} of the shared memory of a CTA in the cluster", operation(self.op), byte)
             shown = where_text(team, wrong)
             raise SimulationError(told("{}: it has {}", what, run.shared_bytes), given=shown, at=self.at)
-        self.stay_home(team, offset, self.width)
+        if self.home is None:  # by now it is certain that the offsets are in shared memory
+            self.stay_home(team, offset, self.width)
         if not self.how.goes_on:
             if run.program.with_shadows:
                 team.wave.shadows.shared.part()  # what it stores is in other rows

@@ -32,7 +32,7 @@ what is handed on: by barriers, phases, locations       meetings, phases, locati
     by the cluster's barrier, though it is relaxed      ClusterMeetings       MBarrierRules, RemoteAccesses
 who touched a place last                                places                detector, GlobalAccesses
     each warp, where units read and write, too          SharedStores          operations that begin
-    which operation                                     Scoreboard            operations, in_flight
+    which operation                                     Scoreboard            operations
 which statement that was, and all of its lanes          records               detector, reports
 which m-barriers are alive, and since when              MBarrierRules         arrivals, waits, operations
 who was observed without an acquire                     VolatileReads, Tickets
