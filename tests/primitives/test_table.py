@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pydoc
+import re
 from typing import Any
 
 import numpy as np
@@ -142,7 +143,8 @@ def test_every_keyword_says_what_it_means() -> None:
 def test_help_of_a_primitive_tells_of_each_keyword(keyword: str) -> None:
     shown = PLAIN.document(Tx.warp.copy)
 
-    assert shown.startswith("copy(dst: 'Tile', src: 'Tile', *,")
+    call = re.sub(r"\(\s+", "(", " ".join(shown.split()))  # Python 3.13 shows a long one in several lines
+    assert call.startswith("copy(dst: 'Tile', src: 'Tile', *,")
     assert f"\n    {keyword}: " in shown
 
 

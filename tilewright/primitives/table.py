@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, get_args, get_origin
 
 from numpy.typing import NDArray
 
@@ -291,7 +291,7 @@ def primitive(
     """Decorator: the function is the meaning of a primitive with its name, its parameters and its first line."""
 
     def register(meaning: Callable[..., None]) -> Primitive:
-        hints = get_type_hints(meaning, include_extras=True)
+        hints = inspect.get_annotations(meaning, eval_str=True)
         operands, keywords, by_position, unread = [], [], [], []
         doc, _, rest = (inspect.getdoc(meaning) or "").partition("\n\n")
         said = described_in(rest)
