@@ -68,8 +68,8 @@ def callables() -> Iterator[tuple[str, Callable[..., Any]]]:
     for name, owner in fresh().items():
         yield f"{name}()", owner
         for method in dir(type(owner)):
-            found = getattr(owner, method, None)
-            if not method.startswith("_") and callable(found) and not isinstance(owner, dict):
+            found = None if method.startswith("_") else getattr(owner, method, None)
+            if callable(found) and not isinstance(owner, dict):
                 yield f"{name}.{method}", found
 
 

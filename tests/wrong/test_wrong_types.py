@@ -46,8 +46,8 @@ def of_layout() -> Iterator[tuple[str, Callable[..., Any]]]:
     linear = LinearLayout.of(S[8, 4], (8, 4))
     for value in (*LAYOUTS, S, R, laneid, Iter(4, 1), 3 @ laneid, linear):
         for name in dir(value):
-            member = getattr(value, name)
-            if callable(member) and (name in OPERATORS or not name.startswith("_")):
+            member = getattr(value, name) if name in OPERATORS or not name.startswith("_") else None
+            if callable(member):
                 yield f"{type(value).__name__}.{name}", member
 
 
