@@ -649,3 +649,25 @@ def test_sizes_of_an_image_less_a_window_leave_a_grid(tmp_path: Path) -> None:
     (verdict,) = verdicts_on(LESS_A_WINDOW, tmp_path)
 
     assert verdict["status"] == "clean"
+
+
+LAST_OF_ROWS = """
+#include <torch/extension.h>
+__global__ void last(const float* x, const int64_t* lengths, float* out, int64_t rows, int64_t width) {
+    int64_t row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < rows) out[row] = x[row * width + lengths[row] - 1];
+}
+torch::Tensor host(torch::Tensor x, torch::Tensor lengths) {
+    auto taken = torch::empty({x.size(0), x.size(1)}, x.options()), out = torch::empty({x.size(0)}, x.options());
+    last<<<(x.size(0) + 127) / 128, 128>>>(taken.data_ptr<float>(), lengths.data_ptr<int64_t>(), out.data_ptr<float>(),
+                                           x.size(0), x.size(1));
+    return out;
+}
+"""
+
+
+@pytest.mark.parametrize(("place", "status"), [("lengths[row] - 1", "clean"), ("lengths[row] + width * rows", "wrong")])
+def test_a_length_less_one_is_no_place_in_front_of_an_array(place: str, status: str, tmp_path: Path) -> None:
+    (verdict,) = verdicts_on(LAST_OF_ROWS.replace("lengths[row] - 1", place), tmp_path)
+
+    assert verdict["status"] == status

@@ -70,6 +70,7 @@ LITTLE, LARGER = 0.25, (256, 1024)  # of the blocks of code; sizes that may reac
 LARGER_OF_RINGS = (128, 256, 512, 1024)  # the same where loops have asynchronous copies
 _COPIES = re.compile(r"cp\.async|__pipeline_|memcpy_async|cuda::pipeline|cp_async")
 NUMBERS = (FILLS["zeros"], FILLS["ramp"])  # of arrays of integers: alike, or all different
+TWOS = Fill("value", (2,))  # where both lead out of an array, as a length less one and a place that counts from one
 MOST_ELEMENTS = 1 << 28  # of an array: with more sizes become smaller
 RESTS = 64  # of which larger sizes leave the same rest
 WIDE = 5 << 29  # elements of arrays whose indices have 64 bits: some more than 32 bits count
@@ -300,6 +301,7 @@ def _ways(proposals: Proposals, clock: KernelClock) -> Iterator[Launched]:
         yield first
         with suppress(_TakesLong):
             yield from (way.proposed() for way in ranked[1:])
+            yield from (way.of_twos() for way in ranked[1:])
         return
 
 
@@ -560,6 +562,10 @@ class _Sized:
         other = self._filled(self.proposals.launch(**self.odd))
         widths = {name: width for name, width in self.unguarded.items()}
         return replace(launch, unguarded=self._with_lengths(other, self.look.reach, self.odd), multiples=widths)
+
+    def of_twos(self) -> Launched:
+        """The launch with twos in its arrays of integers, and with no other sizes beside."""
+        return replace(replace(self, fill=TWOS, looks={}).proposed(), wide=None, uneven=None, tail=None)
 
     @cached_property
     def rests(self) -> dict[str, int]:
