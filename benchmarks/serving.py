@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Table, Target, Times, alternately
-from tilewright.serve.workers import TURNED, WARMING, Workers
+from tilewright.serve.server import TURNED, WARMING, Workers
 
 ROUNDS, MANY = 2, 10  # submissions of a kind, one after the other
 TWICE = """

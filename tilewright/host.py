@@ -22,8 +22,7 @@ from tilewright.dtypes import DType
 from tilewright.dtypes import dtype as row
 from tilewright.errors import ArgumentError, TilewrightError, described
 from tilewright.ir.arguments import ArrayInfo
-from tilewright.ir.tensor_map import ELEMENTS, Im2col, MapFields, element_of
-from tilewright.ir.texture import TextureFields
+from tilewright.ir.tensor_map import ELEMENTS, Im2col, MapFields, TextureFields, element_of
 from tilewright.public import Kind, Public, sequence_of
 
 if TYPE_CHECKING:

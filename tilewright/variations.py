@@ -30,7 +30,7 @@ from tilewright.verdict import Verdict
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine import AccessEvent, Address, Hook, Ints, MeetingEvent, Site, Subject, Team, Wave
-    from tilewright.sim.machine.counts import Line
+    from tilewright.sim.machine.sites import Line
 
 SETS = ("cudaMemcpyToSymbol", "cudaGetSymbolAddress")  # by which host code sets variables
 

@@ -25,8 +25,8 @@ from tilewright import kernels
 from tilewright.kernels import attention_calls
 from tilewright.kernels.attention import forward as forward_kernel
 from tilewright.kernels.attention_backward import gradients
-from tilewright.kernels.attention_backward_calls import TILES
 from tilewright.kernels.attention_backward_rows import BackwardKind
+from tilewright.kernels.attention_calls import TILES
 from tilewright.kernels.attention_forms import AttentionKind
 
 ROUNDS, TOKENS, ELEMENTS, TURN_SECONDS = 20, 16384, 2048, 3e-3

@@ -36,8 +36,8 @@ from tilewright.cuda import driver
 from tilewright.kernels import attention_calls
 from tilewright.kernels.attention import forward
 from tilewright.kernels.attention_backward import gradients
-from tilewright.kernels.attention_backward_calls import TILES
 from tilewright.kernels.attention_backward_rows import BackwardKind
+from tilewright.kernels.attention_calls import TILES
 from tilewright.kernels.attention_decode import DecodeKind, decode
 from tilewright.kernels.attention_forms import FLOAT8, AttentionKind, AttentionTiles
 

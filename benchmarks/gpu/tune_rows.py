@@ -21,7 +21,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from tilewright.errors import TilewrightError
-from tilewright.kernels.lines import for_shifts, shifted
+from tilewright.kernels.meeting import for_shifts, shifted
 from tilewright.kernels.rows import BIASED, LINE, MOST_STAGED, PLAIN, READ, WEIGHTED, Rows, at_once, chosen
 from tilewright.kernels.rows import shifted as shifted_rows
 from tilewright.kernels.rows import staged as staged_rows

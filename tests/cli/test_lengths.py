@@ -127,3 +127,24 @@ void host(const float* in, float* out, int n, int width) { k<<<(n + 127) / 128, 
     (verdict,) = verdicts_on(text.replace("BODY", body), tmp_path)
 
     assert verdict["status"] == "clean", verdict["findings"]
+
+
+OFFSETS = """
+__global__ void first(const float* targets, const int* offsets, float* out, int n, int width) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float sum = offsets[i] > 3 ? 1 / targets[offsets[i]] : 1;
+    for (int k = 1; k < width; k++) sum += targets[offsets[i] + k];
+    out[i] = sum;
+}
+void host(const float* targets, const int* offsets, float* out, int n, int width) {
+    first<<<(n + 127) / 128, 128>>>(targets, offsets, out, n, width);
+}
+"""
+
+
+def test_a_place_that_offsets_of_an_array_lead_to_says_no_length(tmp_path: Path) -> None:
+    (verdict,) = verdicts_on(OFFSETS, tmp_path)
+
+    assert verdict["status"] == "clean"
+    assert "--arg 'offsets:i32[253]=ramp'" in verdict["proposed"]

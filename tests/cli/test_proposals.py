@@ -61,7 +61,7 @@ def test_what_is_proposed_leads_to_no_mistake(text: str, tmp_path: Path) -> None
 def test_a_number_that_follows_from_others_is_not_asked_for(tmp_path: Path) -> None:
     options = proposed(ROWS, tmp_path)
 
-    assert [option for option in options if "size" in option] == ["--size n=64", "--size rows=4"]
+    assert [option for option in options if "size" in option] == ["--size n=128", "--size rows=4"]
 
 
 def test_a_window_is_small_and_its_steps_are_1(tmp_path: Path) -> None:
@@ -634,3 +634,18 @@ def test_a_loop_over_all_ctas_that_takes_one_place_more_is_told(is_right: bool, 
     points = verdict(STRIDES if is_right else STRIDES.replace("i < n", "i <= n"), tmp_path)
 
     assert points["status"] == ("clean" if is_right else "wrong")
+
+
+LESS_A_WINDOW = """
+__global__ void blocks(const float* x, float* y, int across) { y[blockIdx.y * across + blockIdx.x] = x[blockIdx.x]; }
+void host(const float* x, float* y, int stride, int height, int width) {
+    int across = (width - 16 + stride) / stride, down = (height - 16 + 4) / 4;
+    blocks<<<dim3(across, down), 1>>>(x, y, across);
+}
+"""
+
+
+def test_sizes_of_an_image_less_a_window_leave_a_grid(tmp_path: Path) -> None:
+    (verdict,) = verdicts_on(LESS_A_WINDOW, tmp_path)
+
+    assert verdict["status"] == "clean"

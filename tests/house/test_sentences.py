@@ -53,6 +53,7 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
             "_life",
             "_numbers",
             "_pieces",
+            "_returned",
             "_stand_ins",
             "_structures",
             "_tensors",

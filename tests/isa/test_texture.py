@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tests.isa.machines import PlainMemory
 from tests.isa.texture_oracles import Sampled, fetched
-from tilewright.ir.texture import ADDRESSES, TEXTURE_BYTES, TextureFields
+from tilewright.ir.tensor_map import ADDRESSES, TEXTURE_BYTES, TextureFields
 from tilewright.isa import lookup
 
 DIMS = {"1d": (1, False), "2d": (2, False), "3d": (3, False), "a1d": (1, True), "a2d": (2, True)}

@@ -11,9 +11,9 @@ import pytest
 from tests.kernels.attention_in_double import Array, seen_with
 from tilewright.errors import ArgumentError
 from tilewright.kernels.attention_backward import gradients
-from tilewright.kernels.attention_backward_calls import attention_backward
 from tilewright.kernels.attention_backward_rows import BackwardKind, convert, prepare
 from tilewright.kernels.attention_bias_gradient import BiasKind, of_bias
+from tilewright.kernels.attention_calls import attention_backward
 
 pytestmark = pytest.mark.usefixtures("all_checks")
 

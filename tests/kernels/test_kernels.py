@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tilewright import kernels
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError
-from tilewright.kernels.lines import for_shifts, shifted
+from tilewright.kernels.meeting import for_shifts, shifted
 from tilewright.kernels.rows import BIASED, MOST_KEPT, PLAIN, WEIGHTED, Rows, RowUse, blocks, chosen, dealt
 
 Array: TypeAlias = NDArray[Any]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.commands import ran
 from tilewright.load.cu_host import switches
-from tilewright.load.cu_launches import instances
+from tilewright.load.cu_launches import instances, launched
 
 VISIT = """
 template <typename I> struct Tag { using Type = I; };
@@ -148,3 +148,86 @@ BY_DISPATCH = """AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "norms", ([&] {
 )
 def test_a_class_whose_function_launches_is_made_as_it_is_named_or_handed_on(call: str, made: list[str]) -> None:
     assert instances(FUNCTOR.replace("CALL", call)) == made
+
+
+FUNCTORS = """
+enum Kind { SUM, MOST };
+template <Kind K, typename T> struct Of { __device__ T of(T a, T b) const { return a + b; } };
+template <typename T> struct Of<MOST, T> { __device__ T of(T a, T b) const { return a < b ? b : a; } };
+template <Kind K, typename T> __global__ void join(const T* x, T* y, const Of<K, T> op) {
+    y[threadIdx.x] = op.of(x[threadIdx.x], x[63 - threadIdx.x]);
+}
+void host(const float* x, float* y) { join<<<1, 64>>>(x, y, Of<MOST, float>()); }
+"""
+
+
+def test_a_template_has_the_arguments_of_the_function_object_that_it_is_passed(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(FUNCTORS)
+
+    code, out, said = ran("check", tmp_path / "k.cu")
+
+    assert instances(FUNCTORS) == ["join<MOST, float>"]
+    assert (code, "join: clean" in out) == (0, True), said
+
+
+OF_MACRO = """
+template <int WARPS_M, int WARPS_N> __global__ void rows(float* x) { x[blockIdx.x * blockDim.x + threadIdx.x] = 1; }
+#define LAUNCH(size) \\
+  case (size): { \\
+    constexpr int WARPS_N = size < 1024 ? 1 : (size / 1024) * 2; \\
+    constexpr int WARPS_M = 4 / (WARPS_N > 4 ? 4 : WARPS_N); \\
+    const int threads = WARPS_M * WARPS_N * 32; \\
+    const dim3 grid((n + WARPS_M - 1) / WARPS_M); \\
+    rows<WARPS_M, WARPS_N><<<grid, threads>>>(x); \\
+  } break
+void run(float* x) {
+    int n = 9, size = 2048;
+    switch (size) { LAUNCH(512); LAUNCH(2048); }
+}
+"""
+
+
+def test_what_the_body_of_a_macro_declares_is_known_at_its_launch() -> None:
+    assert instances(OF_MACRO) == ["rows<4, 1>", "rows<1, 4>"]
+    assert [shape.block for shape in launched(OF_MACRO, "rows<1, 4>")] == [(128,)]
+    assert [shape.grid for shape in launched(OF_MACRO, "rows<1, 4>")] == [(9,)]
+
+
+def test_types_of_the_namespace_around_a_launch_are_known_outside(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text("""#include <ATen/ATen.h>
+#include <ATen/AccumulateType.h>
+namespace at { namespace native { namespace {
+template <typename T, typename acc_t> __global__ void twice(const T* x, T* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = static_cast<T>(acc_t(x[i]) * 2);
+}
+}
+void run(const Tensor& x, Tensor& y) {
+    int n = x.numel();
+    AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "twice", [&] {
+        using accscalar_t = acc_type<scalar_t, true>;
+        twice<scalar_t, accscalar_t><<<(n + 127) / 128, 128>>>(x.data_ptr<scalar_t>(), y.data_ptr<scalar_t>(), n);
+    });
+}
+}}
+""")
+
+    code, out, said = ran("check", tmp_path / "k.cu")
+
+    assert (code, "clean" in out) == (0, True), said
+
+
+def test_launches_with_spaces_between_their_brackets_are_launches(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text("""#include "k.cuh"
+int main() { float* x; cudaMalloc(&x, 128); fill<float> << < 1, 32 >> > (x); later(x); }
+""")
+    (tmp_path / "k.cuh").write_text("""template <typename T> __global__ void fill(T* x) { x[threadIdx.x] = 1; }
+__global__ void third(float* x) { x[threadIdx.x] = 3; }
+static void later(float* x) { third << <1, 32>>> (x); }
+""")
+
+    _, out, said = ran("check", tmp_path / "k.cu")
+
+    assert "k.cu:2: launched as here: grid (1,), block (32,)" in said
+    assert "fill: clean" in out
+    assert "third: clean" in out

@@ -163,3 +163,28 @@ int main() { int* x = table(100); run(x); }
 
     assert launch.host is not None
     assert (launch.allocated, filled_with(launch.host, "x"), unset(launch.host, "x")) == ({"x": 400}, 255, None)
+
+
+@pytest.mark.parametrize("object_made", ["Work w(100);", "auto w = Work(100);", "Work w; w.begin(100);"])
+@pytest.mark.parametrize(
+    ("set_by", "later", "line"),
+    [("", "", 5), ("cudaMemset(items, 0, 400);", "", None), ("", "w.clear();", None), ("", "w.unknown();", None)],
+)
+def test_an_array_that_a_constructor_only_allocates_is_unset(
+    object_made: str, set_by: str, later: str, line: int | None
+) -> None:
+    text = f"""
+__global__ void k(int* x) {{}}
+struct Work {{
+    int* items; Work() {{}}
+    Work(int n) {{ cudaMalloc(&items, n * sizeof(int)); {set_by} }}
+    void begin(int n) {{ cudaMalloc(&items, n * sizeof(int)); {set_by} }}
+    void clear() {{ cudaMemset(items, 0, 400); }}
+}};
+int main() {{ {object_made} {later} k<<<1, 32>>>(w.items); }}
+"""
+    (launch,) = launched(text, "k")
+
+    assert launch.host is not None
+    assert launch.allocated == {"w.items": 400}
+    assert unset(launch.host, "w.items") == (line and (6 if "begin" in object_made else line))

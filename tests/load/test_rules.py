@@ -457,3 +457,14 @@ def test_what_a_shuffle_reads_outside_of_its_mask_counts_where_it_is_used() -> N
     assert y[0] == sum(range(16))  # what lanes 8 to 15 read comes to no lane that stores
     with pytest.raises(SimulationError, match="lanes that read from one outside the mask"):
         load_cu(HALF.replace("FIRST", "16"))["k"].simulate(x, y, grid=1, block=32)
+
+
+def test_infinity_is_a_constant_expression() -> None:
+    body = "constexpr T a = -INFINITY, b = NAN; x[0] = a; x[1] = b;"
+    text = f"#include <cmath>\ntemplate <typename T> __global__ void k(T* x) {{ {body} }}\n"
+    out = zeros(2, np.float32)
+
+    load_cu(text, kernels=["k<float>"])["k<float>"].simulate(out, block=1)
+
+    assert out[0] == -np.inf
+    assert np.isnan(out[1])

@@ -25,9 +25,8 @@ from tilewright.cli.kernels import LOADS
 from tilewright.errors import ArgumentError
 from tilewright.serve.confine import Died, Walls, apart
 from tilewright.serve.judge import answer as answered
-from tilewright.serve.server import HttpDoor, by_lines, lines_of
+from tilewright.serve.server import HttpDoor, Workers, by_lines, lines_of
 from tilewright.serve.submission import cases_of, evaluated, submission_of
-from tilewright.serve.workers import Workers
 
 
 def submission(*args: str, **fields: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tests.sim.tmem_kernels import TILE
 from tilewright import T
 from tilewright.sim import Run
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.counts import default_phase, wavefronts
+from tilewright.sim.machine.sites import default_phase, wavefronts
 
 
 def distinct_words(addresses: np.ndarray, width: int, phase: int) -> int:

@@ -8,9 +8,8 @@ from typing import Any, cast
 import pytest
 
 from tilewright.sim.machine.address import Address
-from tilewright.sim.order.bounds import RECORD_BYTES, RECORDS
 from tilewright.sim.order.races.places import TaggedPlaces
-from tilewright.sim.order.races.records import Log
+from tilewright.sim.order.races.records import RECORD_BYTES, RECORDS, Log
 
 NBYTES = 1 << 20
 

@@ -16,7 +16,7 @@ from tilewright.errors import LayoutError
 from tilewright.layout import ComposeLayout, Iter, Layout, R, SwizzleLayout, TileLayout, cute_shape, from_cute
 from tilewright.layout.axes import Axis
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.counts import default_phase, wavefronts
+from tilewright.sim.machine.sites import default_phase, wavefronts
 from tilewright.view.look.page import FILES, explorer
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="no node on this machine")

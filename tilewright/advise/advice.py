@@ -24,12 +24,12 @@ from tilewright.isa.machine import SECTOR_BYTES, default_phase
 from tilewright.layout import ComposeLayout, Iter, Layout, S, SwizzleLayout, SwizzleMode, TileLayout, mma_shared_layout
 from tilewright.records import NotebookText, replace
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.counts import wavefronts
+from tilewright.sim.machine.sites import wavefronts
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
     from tilewright.sim import Run
-    from tilewright.sim.machine.counts import Line
+    from tilewright.sim.machine.sites import Line
     from tilewright.tuning import InTime
 
 # A tile of shared memory as its kernel allocates it, and the kernel with another layout in its place.

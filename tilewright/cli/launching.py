@@ -316,7 +316,7 @@ def check_sizes(module: LoadedModule, file: Path, sizes: Mapping[str, Number]) -
     """Raises ArgumentError for a size of what the host code has no name for."""
     words = {word for text in module.texts for word in re.findall(r"[^\W\d]\w*", text)} if sizes else set()
     for name, size in sizes.items():
-        if not words.issuperset(re.split(r"\.|->|::", _OF_TENSOR.sub("", name))):
+        if not words.issuperset(re.findall(r"[^\W\d]\w*", _OF_TENSOR.sub("", name))):
             every = dict.fromkeys(chain(*(shape.sizes for shape in launches_of(module, None, {}))))
             there = choices(name, every) or "NAME=1024, a name of its host code"
             raise ArgumentError(f"{file.name} has no name {name!r}", given=f"--size {name}={size}",
@@ -433,7 +433,7 @@ def _shape(
             members = spec.value if isinstance(spec.value, tuple) else ()
             said = {f"{word}.{member.name}": part.number for member, part in zip(param.fields, members, strict=False)}
             said |= {word: spec.number} if word.isidentifier() else {}
-            numbers |= {name: number for name, number in said.items() if number is not None}
+            numbers |= {name: number for name, number in said.items() if number is not None and name not in sizes}
     shapes = launches_of(module, kernel.name, numbers) if numbers != asked else shapes
     wanted = re.sub(r"\s", "", name)
     alike = [shape for shape in shapes if len(shape.arguments) == len(kernel.written)] or shapes
@@ -568,7 +568,8 @@ def _ask(
             lacks.add_array(param, elements_asked(params, shape, by_largest=bool(beside)), beside)
             lacks.ranges |= {param.name} if _holds_ranges(param, shape.host) else set()
         else:
-            for name in (lacking := _members_lacking(param, word, shape.host)):
+            lacking = _members_lacking(param, word, shape.host) or _members_unsaid(param, word, shape.host)
+            for name in sorted(lacking):
                 lacks.add_number(name, is_argument=True)
             lacks.rank = max(lacks.rank, min(len(lacking), 2))
             lacks.options = lacks.options.joined(SaidByOptions((example(param),)))
@@ -674,7 +675,8 @@ def _structure(param: Parameter, word: str, host: Host | None) -> tuple[Argument
 def _members(param: Parameter, word: str, host: Host) -> list[Value | None]:
     """What host code puts into the members of a structure."""
     words = host.members(word)
-    return [_member(member, word, words.get(member.name, ""), host) for member in param.fields]
+    said = ((member, "" if member.kind == POINTER else f"{word}.{member.name}") for member in param.fields)
+    return [_member(member, word, words.get(member.name, place), host) for member, place in said]
 
 
 def _with_members(param: Parameter, word: str, spec: ArgumentSpec, host: Host | None) -> Value:
@@ -694,6 +696,13 @@ def _members_lacking(param: Parameter, word: str, host: Host | None) -> set[str]
         if member.kind in INTEGERS and member.name in words:
             numbers.of(words[member.name])
     return set(filter(is_name, numbers.lacks))
+
+
+def _members_unsaid(param: Parameter, word: str, host: Host | None) -> set[str]:
+    """The whole numbers of a structure of which host code says nothing, as another function of it hands them on."""
+    if host is None or not word.isidentifier() or host.members(word):
+        return set()
+    return {f"{word}.{member.name}" for member in param.fields if member.kind in INTEGERS and not member.count}
 
 
 def _member(member: Field, word: str, value: str, host: Host) -> Value | None:

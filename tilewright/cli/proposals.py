@@ -102,6 +102,13 @@ class Proposals:
         except TilewrightError:
             return ()
 
+    def with_a_grid(self) -> Proposals:
+        """The same with larger sizes of those that the CTAs depend on, where these leave none, as of an image."""
+        if not self.launches()[1].what:
+            return self
+        ways = (self.with_sizes(self.of_grid & self.options.sizes.keys(), side) for side in SIDES)
+        return next((way for way in ways if not way.launches()[1].what), self)
+
     def possible(self) -> Proposals:
         """The same with sizes for which no launch fails, if there are some: of threads alone, or of all."""
         others = (self.with_sizes(self.extents, side) for side in SIDES)
@@ -156,7 +163,8 @@ class Proposals:
         return way if way._is_possible() else self
 
     def _is_possible(self) -> bool:
-        return not any(launch.error for launch in self.launches()[0])
+        launches, lacks = self.launches()
+        return not lacks.what and not any(launch.error for launch in launches)
 
     def of(self, launch: Launched) -> Proposals:
         """The same for one launch alone."""
@@ -198,7 +206,8 @@ class Proposals:
     def spread(self) -> Proposals:
         """The same with strides that let no rows meet."""
         kernel = kernel_of(self.module, self.launch().request)
-        options = spread(self.options, kernel, lambda options: replace(self, options=options).launch(), self.of_launch)
+        options = spread(self.options, kernel, lambda options: replace(self, options=options).launch(), self.of_launch,
+                         self.of_shared)  # fmt: skip
         return replace(self, options=options)
 
     def names_of(self, launch: Launched) -> set[str]:

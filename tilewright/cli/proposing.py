@@ -74,7 +74,7 @@ MOST_ELEMENTS = 1 << 28  # of an array: with more sizes become smaller
 RESTS = 64  # of which larger sizes leave the same rest
 WIDE = 5 << 29  # elements of arrays whose indices have 64 bits: some more than 32 bits count
 NO_LENGTHS: Mapping[str, int] = MappingProxyType({})
-SECONDS = 1.5  # of the processor, of a run with larger sizes
+SECONDS = 1.2  # of the processor, of a run with larger sizes
 MANY_CTAS, OF_FEW, OF_MANY = 64, 1.7, 0.3  # times that: of more CTAs than these all checks take far longer, of few not
 VECTOR = 4  # elements of most
 ODD_VECTORS = 16  # how much less than a multiple a size is where the kernels have vectors
@@ -158,7 +158,7 @@ def _with_ways(proposals: Proposals, *, in_branches: bool = False) -> list[Launc
         options = replace(options, sizes={**options.sizes, **chosen})
         proposals = replace(proposals, options=options, of_grid=proposals.of_grid | lacks.of_grid,
                             of_block=proposals.of_block | lacks.of_block,
-                            of_shared=proposals.of_shared | lacks.of_shared).possible()  # fmt: skip
+                            of_shared=proposals.of_shared | lacks.of_shared).with_a_grid().possible()  # fmt: skip
         launches, lacks = proposals.launches()
     if lacks.what:
         asked.check(proposals.file)
@@ -641,7 +641,7 @@ class _Sized:
         kernel, proposed = kernel_of(self.proposals.module, launch.request), self.proposals.names_of(launch)
         read = {param.name for param in kernel.written if param.name in proposed and (param.fields or (
                 param.element in INTEGERS and "const" in param.type.partition("*")[0]))}  # fmt: skip
-        args = (spec.filled(lambda fill: self.fill if fill == ZEROS else fill) if spec.name in read else spec
+        args = (spec.filled(lambda fill: self.fill if fill in NUMBERS else fill) if spec.name in read else spec
                 for spec in launch.request.args)  # fmt: skip
         return replace(launch, request=replace(launch.request, args=tuple(args)))
 

@@ -15,7 +15,7 @@ from tilewright.errors import ArgumentError
 from tilewright.terminal import complain, say
 
 if TYPE_CHECKING:
-    from tilewright.serve.workers import Workers
+    from tilewright.serve.server import Workers
     from tilewright.verdict import Report
 
 
@@ -41,7 +41,7 @@ def serve(
     """
     from tilewright.cli.kernels import LOADS
     from tilewright.serve.confine import Walls
-    from tilewright.serve.workers import Workers, work
+    from tilewright.serve.server import Workers, work
 
     if worker:
         work(LOADS, Walls.here(), sys.stdin.fileno(), sys.stdout.buffer)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tilewright.cli.launching import Launched
     from tilewright.load import LoadedKernel
 
+FEW_ROWS = 31  # and fewer, where there is no room for more
 UNITS = (8, 1)  # bytes of an element, or none where there is no room for so many
 ROOM = 1 << 24  # elements, or bytes, within which all rows lie
 PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
@@ -71,12 +72,16 @@ def _with(value: Value, path: Sequence[int], number: int) -> Value:
 
 
 def spread(
-    options: SaidByOptions, kernel: LoadedKernel, launched: Callable[[SaidByOptions], Launched], kept: Container[str]
+    options: SaidByOptions,
+    kernel: LoadedKernel,
+    launched: Callable[[SaidByOptions], Launched],
+    kept: Container[str],
+    shared: Container[str] = (),
 ) -> SaidByOptions:
     """The options with numbers for a kernel's strides that let no rows meet, and 1 for the indices of small arrays.
 
     launched: the kernel's launch with such options; raises TilewrightError where there is none. kept: names of host
-    code that decide on the extents of the launch.
+    code that decide on the extents of the launch. shared: those of them that decide on its shared memory alone.
     """
     strides, values = strides_of(kernel.entry), _knobs(options)
     places = _places(values, options, kernel, launched, kept) if strides.has_numbers else {}
@@ -84,9 +89,11 @@ def spread(
     for knob in (knob for knob, moved in read.items() if moved and moved <= strides.indices):
         options = knob.turned(options, 1)
     between = {knob: moved for knob, moved in read.items() if moved and moved <= strides.together.keys()}
-    most = max((value for knob, value in values.items() if knob not in between), default=1)
-    block = launched(options).request.block if between else None
-    for knob, value in _apart(between, strides, most, prod(block or (1,))).items():
+    most = max((value for knob, value in values.items() if knob not in between and knob.name not in shared),
+               default=1)  # fmt: skip
+    request = launched(options).request if between else None
+    threads, ctas = (prod(request.block or (1,)), max(request.grid or (1,))) if request is not None else (1, 1)
+    for knob, value in _apart(between, strides, most, threads, ctas).items():
         options = knob.turned(options, value)
     return options
 
@@ -114,9 +121,11 @@ def _short(kernel: LoadedKernel, launch: Launched) -> list[object]:
     return arguments_of(kernel, replace(launch.request, args=args), np.random.default_rng(0))
 
 
-def _apart(between: Mapping[_Knob, set[ParameterPlace]], strides: Strides, most: int, threads: int) -> dict[_Knob, int]:
-    """Values of strides. Those that lead to the same addresses are each the room of all rows of the one before. most:
-    the largest of the other numbers.
+def _apart(
+    between: Mapping[_Knob, set[ParameterPlace]], strides: Strides, most: int, threads: int, ctas: int
+) -> dict[_Knob, int]:
+    """Values of strides. Those that lead to the same addresses are each the room of all rows of the one before: of as
+    many as the largest of the other numbers, ``most``, else as CTAs are along an axis.
     """
     levels = dict[_Knob, int]()
     for knob, places in between.items():
@@ -124,8 +133,10 @@ def _apart(between: Mapping[_Knob, set[ParameterPlace]], strides: Strides, most:
         taken = {level for other, level in levels.items() if between[other] & beside}
         levels[knob] = next(level for level in range(len(taken) + 1) if level not in taken)
     top = max(levels.values(), default=0)
-    for rows in (1 << (extent - 1).bit_length() for extent in (max(most, threads), most)):
+    rooms = [1 << (extent - 1).bit_length() for extent in (max(most, threads), most)]
+    few = 1 << max(FEW_ROWS, ctas - 1).bit_length()
+    for room, rows in (*zip(rooms, rooms, strict=True), *((room, few) for room in rooms)):
         for unit in UNITS:
-            if unit * rows ** (top + 2) <= ROOM:
-                return {knob: unit * rows ** (level + 1) for knob, level in levels.items()}
+            if unit * room * rows ** (top + 1) <= ROOM:
+                return {knob: unit * room * rows**level for knob, level in levels.items()}
     return {}

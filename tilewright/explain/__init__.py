@@ -5,8 +5,8 @@ finding    one thing that a check has found, with its place, its threads and the
            changes of a text; what is benign by policy; the findings of a run: alike ones counted, those that follow
            from another one kept apart
 rules      what holds in every schedule, and what is said where it is broken; why a phase of an m-barrier never ends
-source     the text around a line of compiled code, as its author indents it
-steps      the step that is missing between two lines of a kernel: a barrier, a wait, a fence, a handover
+steps      the step that is missing between two lines of a kernel: a barrier, a wait, a fence, a handover; the text
+           around a line of compiled code, as its author indents it
 """
 
 from tilewright.explain.finding import *  # noqa: F403

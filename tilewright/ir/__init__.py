@@ -11,10 +11,9 @@ In the order in which to read:
     ranges, conditions, rules
                       what is known of integers, what a condition teaches, and the simpler forms that follow
     convert, debts    a value as the type of its place; what an access owes, how wide its offset is, and what a
-                      pointer of run time may point into
-    origins           the buffers from whose addresses a register is made
+                      pointer of run time may point into; the buffers from whose addresses a register is made
     verify            is a kernel well formed?
-    arguments, tensor_map, texture
+    arguments, tensor_map
                       what a call passes: arrays, numbers, descriptions for the copy engine and the texture unit
     flow, structure   a kernel as a graph of blocks, and back
 """

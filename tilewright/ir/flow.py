@@ -4,7 +4,7 @@ contiguous, and dominators.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
@@ -248,23 +248,39 @@ class _Laid(Blocks):
 # Which registers of a graph are live: needed later as they are.
 
 
-def live_before(blocks: Mapping[int, Block], following: Mapping[int, Sequence[int]]) -> dict[int, set[ir.Var]]:
+@dataclass(frozen=True)
+class Live:
+    """Registers that are live before each block: a bit of its number for each of ``registers``."""
+
+    registers: tuple[ir.Var, ...]
+    numbers: Mapping[int, int]
+
+    def __getitem__(self, block: int) -> set[ir.Var]:
+        number = self.numbers[block]
+        return {register for k, register in enumerate(self.registers) if number >> k & 1}
+
+
+def live_before(blocks: Mapping[int, Block], following: Mapping[int, Sequence[int]]) -> Live:
     """The registers that each block, or one after it, reads before they get a value."""
-    summaries = {number: _summary(block) for number, block in blocks.items()}
-    live: dict[int, set[ir.Var]] = {number: set() for number in blocks}
+    bits: dict[ir.Var, int] = {}
+    summaries = {number: [sum([bits.setdefault(var, 1 << len(bits)) for var in some]) for some in _summary(block)]
+                 for number, block in blocks.items()}  # fmt: skip
+    live = dict.fromkeys(blocks, 0)
     before: dict[int, list[int]] = {number: [] for number in blocks}
     for number in blocks:
         for to in following[number]:
             before[to].append(number)
-    todo = set(blocks)
+    todo = dict.fromkeys(blocks)  # the last first: most of what follows a block is known then
     while todo:
-        number = todo.pop()
+        number, _ = todo.popitem()
         read, written = summaries[number]
-        now = read.union(*(live[to] - written for to in following[number]))
+        now = read
+        for to in following[number]:
+            now |= live[to] & ~written
         if now != live[number]:
             live[number] = now
-            todo.update(before[number])
-    return live
+            todo |= dict.fromkeys(before[number])
+    return Live(tuple(bits), live)
 
 
 def _summary(block: Block) -> tuple[set[ir.Var], set[ir.Var]]:
@@ -430,7 +446,7 @@ class Flow:
 Edges: TypeAlias = "Sequence[Sequence[int]] | dict[int, list[int]]"
 
 
-def _reached(entry: int, successors: Edges, among: frozenset[int]) -> list[int]:
+def _reached(entry: int, successors: Edges, among: Collection[int]) -> list[int]:
     """The blocks among these that are reached from ``entry``, in reverse post-order."""
     done: list[int] = []
     seen = {entry}
@@ -461,19 +477,18 @@ def _joins(ahead: dict[int, list[int]]) -> dict[int, int]:
 
 def _ordered(line: list[int], successors: Edges) -> Order:
     """Blocks in reverse post-order as an order in which each loop is one piece: Kosaraju's components, one by one."""
-    inside = frozenset(line)
+    left = set(line)
     back: dict[int, list[int]] = {block: [] for block in line}
     for block in line:
         for after in successors[block]:
-            if after in inside:
+            if after in left:
                 back[after].append(block)
     items: list[int | Loop] = []
-    taken: set[int] = set()
     for block in line:
-        if block in taken:
+        if block not in left:
             continue
-        piece = frozenset(_reached(block, back, inside - taken))
-        taken |= piece
+        piece = frozenset(_reached(block, back, left))
+        left -= piece
         if len(piece) == 1 and block not in back[block]:
             items.append(block)
         else:

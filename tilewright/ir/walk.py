@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FreshNames", "assigned", "bodies", "deep_recursion", "defined", "expressions", "introduced", "is_small",
-    "map_body", "map_buffers", "names_in", "parts", "rewrite", "rewrite_values", "statements",
-    "substituted", "walk", "with_bodies",
+    "map_body", "map_buffers", "names_in", "parts", "rewrite", "rewrite_values", "statements", "substituted", "walk",
+    "with_bodies",
 ]  # fmt: skip
 
 Node = TypeVar("Node")

@@ -91,21 +91,22 @@ def integer_dtype(value: object) -> DType:
 
 def _of_width(expr: Expr, bits: int) -> Expr:
     """A value of run time in a register of another width: the low bits, or zeros above them; a number's own sign."""
-    if expr.dtype.bits == bits or isinstance(expr, (AddressOf, Const)) or _is_place(expr):
+    if expr.dtype.bits == bits or isinstance(expr, (AddressOf, Const)) or is_place(expr):
         return expr
     if expr.dtype.is_float:
         expr = Reinterpret(expr, dtype(f"uint{expr.dtype.bits}"))
     return cast(expr, dtype(f"uint{bits}"))
 
 
-def _is_place(expr: Expr) -> bool:
+def is_place(expr: Expr) -> bool:
+    """Is the operand a register itself, not a value computed from registers? Its bits are then taken unchanged."""
     return isinstance(expr, (AddressOf, Load)) and expr.buffer.space == "local"
 
 
 def _is_held(expr: Expr, bits: int) -> bool:
     """Does a register of so many bits hold it? Of a wider integer it has the low ones; a place stands for registers."""
     number = expr.dtype.kind in ("int", "uint", "bool") and expr.dtype.lanes == 1
-    return _is_place(expr) or number or expr.dtype.bits <= bits
+    return is_place(expr) or number or expr.dtype.bits <= bits
 
 
 _COUNTS = {"b16": "an integer", "b32": "an integer", "b64": "an integer of 64 bits"}

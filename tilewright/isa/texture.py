@@ -1,7 +1,7 @@
 """tex: a thread reads a texel of an array, or the mean of those around a place, by coordinates that need not be inside.
 
-The texture is described in memory (`ir.texture`), where its object points to. Source: PTX ISA, "Texture Instructions:
-tex"; CUDA C++ Programming Guide, "Texture Fetching".
+The texture is described in memory (`ir.tensor_map`), where its object points to. Source: PTX ISA, "Texture
+Instructions: tex"; CUDA C++ Programming Guide, "Texture Fetching".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.dtypes import dtype
-from tilewright.ir.texture import ADDRESSES, RECORD, TEXELS, TEXTURE_BYTES
+from tilewright.ir.tensor_map import ADDRESSES, RECORD, TEXELS, TEXTURE_BYTES
 from tilewright.isa.arch import since
 from tilewright.isa.forms import Access, Form, Meaning, Mods, Ptx, reads, writes
 from tilewright.isa.machine import Lanes, Memory

@@ -10,8 +10,7 @@ the libraries. Of several GPUs: `shots`, then `spread_matmul` beside `matmul`; `
 """
 
 from tilewright.kernels.add_rms_norm import add_rms_norm
-from tilewright.kernels.attention_backward_calls import attention_backward
-from tilewright.kernels.attention_calls import attention, sdpa
+from tilewright.kernels.attention_calls import attention, attention_backward, sdpa
 from tilewright.kernels.attention_decode import attention_decode
 from tilewright.kernels.cross_entropy import cross_entropy
 from tilewright.kernels.layer_norm import layer_norm

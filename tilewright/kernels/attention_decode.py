@@ -24,7 +24,7 @@ from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, choices
 from tilewright.kernels.arrays import Array, expect, kind_of, like, multiprocessors, public
 from tilewright.kernels.attention import weigh
-from tilewright.kernels.attention_arrays import (
+from tilewright.kernels.attention_calls import (
     EVERYWHERE,
     KINDS,
     check_dimensions,

@@ -20,16 +20,7 @@ from tilewright import host
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TargetError, choices, described
 from tilewright.isa import SECTOR_BYTES
-from tilewright.kernels.arrays import (
-    Array,
-    contiguous,
-    expect,
-    info_of,
-    kind_of,
-    like,
-    multiprocessors,
-    public,
-)
+from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_of, like, multiprocessors, public
 from tilewright.kernels.forms import ACTIVATIONS, ROW_BYTES, MatmulKind, Tiles
 from tilewright.kernels.matmul import combine, product
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator

@@ -10,8 +10,7 @@ from functools import cache
 import tilewright as tw
 from tilewright.kernels import norm_gradient
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, matrix, public
-from tilewright.kernels.lines import for_shifts, shifted
-from tilewright.kernels.meeting import Meeting, Weights, coming
+from tilewright.kernels.meeting import Meeting, Weights, coming, for_shifts, shifted
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import WEIGHTED, Rows, dealt
 from tilewright.lang import T, Tx

@@ -56,13 +56,15 @@ def allocation(host: Host, word: str) -> str | None:
 
 
 def homes(host: Host, word: str) -> Iterator[tuple[Host, str]]:
-    """Where the array of a word lives, with its name there: here, in functions that are called for it, in callers.
+    """Where the array of a word lives, with its name there: here, in functions that are called for it, in callers; of a
+    member of an object also in the constructor, and in other functions of the class that are called.
 
     Of a function that is called the place is its end, or where it returns the array.
     """
     name = base_of(word).replace("->", ".")
     yield host, name
     yield from _callees(host, name)
+    yield from _methods(host, name)
     root, dot, member = name.partition(".")
     if host.depth < _DEPTH and host.call is not None and root in host.call[1]:
         caller, passed = host.call
@@ -105,6 +107,25 @@ def _callees(host: Host, name: str) -> Iterator[tuple[Host, str]]:
                 array = base_of(result) + name[len(part) :]
                 yield at, array
                 yield from _callees(at, array)
+
+
+def _methods(host: Host, name: str) -> Iterator[tuple[Host, str]]:
+    """The constructor of an object, and the functions of its class that are called on it, of a member."""
+    root, _, member = name.partition(".")
+    if host.function is None or host.depth >= _DEPTH or not re.fullmatch(r"\w+", member):
+        return
+    kind = bare(host.type_of(root).strip("* "))
+    made = re.match(r"(?:new\s+)?([\w:]*)(?:<[^()]*>)?\s*[({](.*)[)}]$", host.word(root), re.DOTALL)
+    calls = ((re.split(r"\.|->", called), words) for _, called, words in _calls(host.function, host.tree))
+    asked = [(path[-1], words) for path, words in calls if path[:-1] == [root]]
+    if made is not None:
+        text = f"f({made[2]})"
+        asked.insert(0, (bare(made[1]) or kind, [said(child, text) for child in _listed(text)]))
+    for called, words in asked:
+        for definition in definitions(host, called):
+            at = _within(host, _end_of(definition), definition, words, [])
+            yield at, member
+            yield from _callees(at, member)
 
 
 def _called(word: str) -> tuple[str, list[str]]:

@@ -33,6 +33,14 @@ _OF_TORCH = (  # its macros, by a word in their names: what they declare
     ("", "scalar_t", "float"),
 )  # fmt: skip
 _DISPATCHES = re.compile(r"\b(?:AT|THO)_DISPATCH_\w+")
+_ELSEWHERE = re.compile(r"\b(?!(?:AT|THO)_)(?=\w*(?:DISPATCH|SWITCH))[A-Z][A-Z0-9_]{3,}(?=[ \t]*\()")
+_OF_PROJECTS = (  # macros of headers that lack, by a word in their names: the type that they declare, and the constant
+    ("BOOL", "bool", "true"), ("INTEGRAL", "int", "64"), ("IDTYPE", "int", "64"), ("INT", "int", "64"),
+    ("FLOAT", "float", "64"), ("FP16", "half", "64"), ("HALF", "half", "64"), ("BF16", "half", "64"),
+    ("", "float", "64"),
+)  # fmt: skip
+_TYPE = re.compile(r"\w*_(?:t|type)|[A-Z]|D?Type\w*|\w*T(?:ype)?", re.ASCII)
+_CONSTANT = re.compile(r"[A-Z][A-Z0-9_]+|k[A-Z]\w*|[A-Z]\w*")
 _CASE = re.compile(r"\bScalarType::(\w+)\s*(?:,\s*([A-Za-z_]\w*)\s*(?=[,)]))?")
 _DECLARES = re.compile(
     r"\busing\s+(\w+)\s*=\s*([^;{}]+?)\s*;|\btypedef\s+([^;{}]+?)\s+(\w+)\s*;"
@@ -244,7 +252,7 @@ def _chosen(tree: Tree, node: Node, macros: Macros) -> Iterator[tuple[str, tuple
     """What the macros declare in whose arguments a node stands, the outer ones first: the choice that counts, and one
     of 16 bits, or the same again.
     """
-    dispatches = {*macros, *_DISPATCHES.findall(tree.text)}
+    dispatches = {*macros, *_DISPATCHES.findall(tree.text), *_ELSEWHERE.findall(tree.text)}
     for name, start, stop in tree.calls(dispatches & set(re.findall(r"\w+", tree.text))):
         if start < node.start_byte and node.end_byte <= stop:
             choices = dict[str, list[str]]()
@@ -266,6 +274,9 @@ def with_choices(name: str, tree: Tree, node: Node, macros: Macros) -> str:
 
 def _declared(name: str, call: str, macros: Macros, depth: int) -> Iterator[tuple[str, str]]:
     """The names that a macro declares in front of its body, and what they stand for."""
+    if name not in macros and not _DISPATCHES.fullmatch(name):
+        yield from _declared_elsewhere(name, call)
+        return
     if name not in macros:
         words = _OF_TORCH if _DISPATCHES.fullmatch(name) and not re.search("SWITCH|CASE", name) else ()
         chosen = [(declared, kind) for word, declared, kind in words if word in name][:1]
@@ -279,6 +290,23 @@ def _declared(name: str, call: str, macros: Macros, depth: int) -> Iterator[tupl
     for macro, start, stop in tree_of(text).calls(inner) if depth else ():
         said += _declared(macro, text[start:stop], macros, depth - 1)
     yield from said or _cases(text)
+
+
+def _declared_elsewhere(name: str, call: str) -> Iterator[tuple[str, str]]:
+    """What a macro declares whose definition is in no text: the name that it is handed last before its body, of a type
+    or a constant as it is written, ``DISPATCH_HEAD_DIM(head_dim, HEAD_DIM, [&] {``, else ``scalar_t`` where the body
+    has that.
+    """
+    words = split(call.partition("(")[2][:-1])
+    body = next((place for place, word in enumerate(words) if re.match(r"[\[{]", word.strip())), len(words))
+    kind, number = next((kind, number) for word, kind, number in _OF_PROJECTS if word in name)
+    handed = [word.strip() for word in words[1:body] if word.strip().isidentifier()][-1:]
+    for declared in handed:
+        if _TYPE.fullmatch(declared) or _CONSTANT.fullmatch(declared):
+            yield declared, kind if _TYPE.fullmatch(declared) and kind != "bool" else number
+    inner = ",".join(words[body:])
+    if not handed and (word := re.search(r"\b(?:scalar|index)_t\b", inner)):
+        yield word[0], kind
 
 
 def _cases(text: str) -> Iterator[tuple[str, str]]:

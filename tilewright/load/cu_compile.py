@@ -58,6 +58,7 @@ from tilewright.load.cu_tree import (
     qualified,
     split,
     tree_of,
+    with_plain_launches,
 )
 from tilewright.ptx import STAND_INS
 
@@ -205,7 +206,8 @@ class _Source:
     """
 
     def __init__(self, name: str, file: str, text: str) -> None:
-        self.name, self.file, self.text, self.chosen = name, file, text, text
+        self.name, self.file = name, file
+        self.text = self.chosen = with_plain_launches(text)
         self.dropped: list[Chunk] = []
         self.reasons: dict[Chunk, tuple[int, str]] = {}  # why some of these are: what NVRTC says, and in which line
         self.macros: Macros | None = None  # those of all files, once they are known

@@ -80,10 +80,10 @@ _FLOATS = """#define FLT_DIG 6
 #define DBL_EPSILON 2.2204460492503131e-16
 """
 _MATH = """#ifndef INFINITY
-#define INFINITY __int_as_float(0x7f800000)
+#define INFINITY __builtin_bit_cast(float, 0x7f800000)
 #endif
 #ifndef NAN
-#define NAN __int_as_float(0x7fffffff)
+#define NAN __builtin_bit_cast(float, 0x7fffffff)
 #endif
 #define M_E 2.7182818284590452354
 #define M_LOG2E 1.4426950408889634074

@@ -16,6 +16,8 @@ from tilewright.isa import ARCHS
 from tilewright.load.cu_allocations import ALLOCATES_ROWS, allocation, base_of, pitch_of
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import MULTIPROCESSORS, HostNumbers, Number, expression, literal, said
+from tilewright.load.cu_returned import returned
+from tilewright.load.cu_statics import constant_of
 from tilewright.load.cu_tensors import Tensors
 from tilewright.load.cu_tree import (
     LOOPS,
@@ -282,7 +284,7 @@ class Host:
         """The values of names at the node."""
         return HostNumbers({**self.outside, **self.local, **self.given}, calls_of(self.texts),
                        types={**self._structures, **self._sized, **self.bound}, read=self._as_run,
-                           instead=self.tensors.instead)  # fmt: skip
+                           instead=self.tensors.instead, behind=self._behind)  # fmt: skip
 
     @cached_property
     def tensors(self) -> Tensors:
@@ -291,10 +293,24 @@ class Host:
         return Tensors(text, {**self.outside, **self.local})
 
     def _as_run(self, name: str) -> Number | None:
-        """What a number is by the loops and functions that run before the node."""
+        """What a number is by the loops and functions that run before the node, or of a type by its declaration."""
         from tilewright.load.cu_contents import number_of
 
+        if "::" in name and (word := constant_of(self.texts, name, self.bound)) is not None:
+            return self.numbers.of(word)
         return number_of(self, name) if self.function is not None else None
+
+    def _behind(self, name: str) -> set[str]:
+        """The names that are not known and that the loops ask for which run before the node and change a number."""
+        if self.function is None or name not in self.types or name in self.parameters:
+            return set()
+        sets = re.compile(rf"\b{re.escape(name)}\b\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|\b{re.escape(name)}\s*(?:\+\+|--)")
+        loops = [loop for loop in below(self.function, *LOOPS)
+                 if loop.end_byte <= self.node.start_byte and sets.search(self.tree.of(loop))]  # fmt: skip
+        asked = replace(self.numbers, lacks=set(), behind=lambda name: ())
+        for word in {self.tree.of(node) for loop in loops for node in below(loop, "identifier")} - {name}:
+            asked.of(word)
+        return {word for word in asked.lacks if re.split(r"\.|->", word)[0] in self.parameters}
 
     def _members_as_run(self, word: str) -> dict[str, str]:
         """The members of a structure that are numbers by the code that runs before the node."""
@@ -469,11 +485,15 @@ class Host:
     def _members(self, node: Node, declarator: Node) -> dict[str, str]:
         """The members of a variable that is a structure of the texts, as its declaration sets them."""
         kind = node.child_by_field_name("type")
+        named = declarator.child_by_field_name("declarator") or declarator
+        value = declarator.child_by_field_name("value")
+        if value is not None and value.type == "call_expression" and self.depth < _DEPTH:
+            here = replace(self, node=node, depth=self.depth + 1)
+            if words := dict(returned(here, value, named, members_of(self.texts))):
+                return words
         fields = members_of(self.texts).get(self.tree.of(kind) if kind is not None else "")
         if fields is None:
             return {}
-        named = declarator.child_by_field_name("declarator") or declarator
-        value = declarator.child_by_field_name("value")
         text = self.tree.of(value) if value is not None else ""
         parts = split(text[1:-1]) if text[:1] == "(" else parts_of(text, self.tree.of(kind) if kind else "") or []
         return {f"{self.tree.of(named)}.{name}": word for name, word in _filled(fields, parts)}
@@ -592,8 +612,8 @@ def decided(kinds: Sequence[str], arguments: Sequence[str], host: Host) -> dict[
 def matched(kinds: Sequence[str], types: Sequence[str]) -> dict[str, str]:
     """What some types make of those that a function takes.
 
-    >>> matched(["const T*", "int"], ["float*", "int"])
-    {'T': 'float', 'int': 'int'}
+    >>> matched(["const T*", "Op<kind, U>"], ["float*", "Op<MAX, int>"])
+    {'T': 'float', 'Op<kind,U>': 'Op<MAX, int>', 'kind': 'MAX', 'U': 'int'}
     """
     match = dict[str, str]()
     for kind, of_argument in zip(kinds, types, strict=False):
@@ -601,6 +621,9 @@ def matched(kinds: Sequence[str], types: Sequence[str]) -> dict[str, str]:
         plain = re.sub(r"\bconst\b|\s*(?=\*)", "", of_argument).strip()
         if plain and plain.count("*") >= pattern.count("*"):
             match.setdefault(pattern.rstrip("*&"), plain[: len(plain) - pattern.count("*")])
+            (name, _, listed), (own, _, parts) = (text.rstrip("*& ").partition("<") for text in (pattern, plain))
+            if listed and name == own:
+                match = matched(split(listed.removesuffix(">")), split(parts.removesuffix(">"))) | match
     return match
 
 
@@ -687,7 +710,8 @@ def sized(node: Node, tree: Tree) -> Iterator[tuple[str, str]]:
                 extents = f"[{tree.of(size) if size is not None else ''}]{extents}"
             elif one.type in ("pointer_declarator", "array_declarator"):
                 stars += "*"
-            one = one.child_by_field_name("declarator")
+            inner = one.named_children[-1:] if one.type == "reference_declarator" else ()
+            one = next(iter(inner), one.child_by_field_name("declarator"))
         if one is not None and kind is not None:
             yield tree.of(one), f"{tree.of(kind)}{stars}{extents}"
 

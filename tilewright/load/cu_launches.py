@@ -26,7 +26,7 @@ from tilewright.load.cu_conditions import assumed, conditions
 from tilewright.load.cu_contents import array_of
 from tilewright.load.cu_host import Host, macros_of
 from tilewright.load.cu_kept import kept
-from tilewright.load.cu_numbers import Number, expression, is_name, said
+from tilewright.load.cu_numbers import HostNumbers, Number, expression, is_name, said
 from tilewright.load.cu_tree import (
     Tree,
     bare,
@@ -38,6 +38,7 @@ from tilewright.load.cu_tree import (
     split,
     template_names,
     tree_of,
+    with_values,
 )
 
 if TYPE_CHECKING:
@@ -198,7 +199,27 @@ def _of_macros(tree: Tree, macros: _Launchers, depth: int) -> Iterator[tuple[Nod
         if node is not None and (macro := macros.called(name, given := _arguments_of(tree, node, start, stop))):
             line, inner = node.start_point[0] + 1, tree_of(f"void expanded() {{ {expanded(*macro, given)}; }}")
             for at, each in _of_tree(inner, macros, depth - 1):
-                yield node, replace(each, line=line, kernel=with_choices(each.kernel, inner, at, macros.every))
+                kernel, values = with_choices(each.kernel, inner, at, macros.every), _values_before(at, inner)
+                numbers = {name: value for name, value in values.items() if value.isdecimal()}
+                words, handed = (tuple(with_values(word, values) for word in each_of)
+                                 for each_of in (each.words, each.arguments))  # fmt: skip
+                kernel = with_values(kernel, numbers) if "<" in kernel else kernel
+                yield node, replace(each, line=line, kernel=kernel, words=words, arguments=handed)
+
+
+def _values_before(node: Node, tree: Tree) -> dict[str, str]:
+    """What the variables stand for that a macro's body declares before a node, as numbers where these are known."""
+    values = dict[str, str]()
+    for declared in below(tree.root, "init_declarator"):
+        name, value = (declared.child_by_field_name(side) for side in ("declarator", "value"))
+        if name is None or value is None or name.type != "identifier" or declared.end_byte > node.start_byte:
+            continue
+        above, text = declared.parent, with_values(tree.of(value), values)
+        kind = above.child_by_field_name("type") if above is not None else None
+        number = HostNumbers({}).of(text) if value.type != "argument_list" else None
+        made = f"{tree.of(kind)}{text}" if kind is not None and value.type == "argument_list" else f"({text})"
+        values[tree.of(name)] = str(number) if isinstance(number, int) and number >= 0 else made
+    return values
 
 
 def _arguments_of(tree: Tree, node: Node, start: int, stop: int) -> list[str]:
@@ -319,7 +340,7 @@ def _handed_on(launch: HostLaunch, host: Host) -> Iterator[_Placed]:
 def _in_numbers(placed: _Placed) -> LaunchShape:
     (launch, host, outer), kernel = placed, placed.name
     words, arguments = launch.words or _configured(launch.config, host), placed.arguments
-    arguments = tuple(_CAST.sub("", word) for word in arguments)
+    arguments = tuple(re.sub(r"^\((\w+)\)$", r"\1", _CAST.sub("", word)) for word in arguments)
     of_grid, of_block, of_shared = (_lacking(word, host) for word in (*words, "0", "0", "0")[:3])
     shapes = [host.extents(word) for word in words[:3]]
     host.numbers.lacks.discard("")

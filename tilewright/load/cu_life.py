@@ -213,9 +213,19 @@ def _uses(host: Host, name: str) -> Iterator[Node]:
     root, dot, _ = name.partition(".")
     for node in below(host.function, "identifier", "field_expression") if host.function is not None else ():
         words = re.sub(r"\s", "", host.tree.of(node)).replace("->", ".")
-        is_whole = bool(dot) and words == root and node.parent is not None and node.parent.type != "field_expression"
-        if words == name or is_whole:
+        if words == name or (bool(dot) and words == root and (_method(node, host) or not _is_of_member(node))):
             yield node
+
+
+def _is_of_member(node: Node) -> bool:
+    return node.parent is not None and node.parent.type == "field_expression"
+
+
+def _method(node: Node, host: Host) -> str:
+    """The function of its class that is called on an object, ``g.reset()``; "" for none."""
+    above = node.parent.parent if node.parent is not None and _is_of_member(node) else None
+    called = above.child_by_field_name("function") if above is not None and above.type == "call_expression" else None
+    return re.split(r"\.|->", host.tree.of(called))[-1] if called is not None and called == node.parent else ""
 
 
 def _uses_before(host: Host, name: str) -> Iterator[Node]:
@@ -261,7 +271,7 @@ def _sets(use: Node, host: Host, homes: Sequence[tuple[Host, str]] = ()) -> bool
     lives besides, functions that are called among them.
     """
     name, place, call = _called(use, host)
-    named = name or _assigned_by(use, host)
+    named = name or _assigned_by(use, host) or _method(use, host)
     if any(home.function == each.node for home, _ in homes for each in (definitions(host, named) if named else ())):
         return False  # what that function does is looked at there
     if call is None:
@@ -297,6 +307,6 @@ def _is_bare(use: Node, host: Host) -> bool:
         declared = above.parent.parent if above.parent is not None else None
         return declared is not None and "void" in host.tree.of(declared).partition("=")[0]
     words = host.tree.of(above)
-    return above.type in ("declaration", "parameter_declaration", "return_statement") or (
+    return above.type in ("declaration", "function_declarator", "parameter_declaration", "return_statement") or (
         above.type == "binary_expression" and bool(re.search(r"[=!]=", words))
     )

@@ -39,6 +39,7 @@ _CALLED = re.compile(r"(\w+)\s*(?:\(|::)")
 _MISSES = re.compile(  # what NVRTC says of a name that it does not know
     r'identifier "(\w+)" is undefined|has no member "(\w+)"|incomplete type "(?:\w+::)*(\w+)|(\w+) is not a template'
 )
+_OF_TORCH = {"acc_type": {"at::"}, "opmath_type": {"at::"}}  # templates of types, where no text declares them
 _PASTED = re.compile(r"\w+(?:\s*##\s*\w+)+")
 _FUNCTION = ("function_declarator", "operator_cast")  # of a declarator
 _HELD = ("pointer_declarator", "reference_declarator", "parenthesized_declarator", "init_declarator")
@@ -122,6 +123,7 @@ class Needs:
 
         def spelled(word: re.Match[str]) -> str:
             scopes = {entry.piece.scope for entry in self.of(word[0]) if not entry.piece.kernel}
+            scopes = scopes or _OF_TORCH.get(word[0], set())
             return "".join(scopes) + word[0] if len(scopes) == 1 else word[0]
 
         return name + angle + re.sub(r"(?<![\w:])[^\W\d]\w*(?!\w|\s*::)", spelled, rest)

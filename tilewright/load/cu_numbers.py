@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -59,12 +59,17 @@ _LIMITS = {"INT_MAX": 2**31 - 1, "INT_MIN": -(2**31), "UINT_MAX": 2**32 - 1, "RA
 _ARRAY = re.compile(r"([^\[]*)((?:\[[^\[\]]*\])+)")
 _ROUNDS = re.compile(r"\w*?(?:ceil_?div|div_?(?:round_?)?up|cdiv|(?P<up>round_?up|align_?up))\w*", re.IGNORECASE)
 _OF_TENSOR = re.compile(r"\w+\.size\(\d+\)")
+_OF_POINTEE = re.compile(r"\w+(?:->\w+)+(?:\[\w+\])?|[^\W\d]\w*\.[^\W\d]\w*")
 _AXIS = re.compile(r"(\w+)\.([xyz])")
 _VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|u?longlong|float|double)([1-4])")
 
 
 def is_name(word: str) -> bool:
-    """Is it what a number is asked for by: a name, or an extent of a tensor, ``x.size(0)``?"""
+    """Is it what a number is asked for by: a name, an extent of a tensor, ``x.size(0)``, a member, ``q->ne[1]``?"""
+    return _is_plain(word) or bool(_OF_POINTEE.fullmatch(word))
+
+
+def _is_plain(word: str) -> bool:
     return word.isidentifier() or bool(_OF_TENSOR.fullmatch(word))
 
 
@@ -123,7 +128,8 @@ class HostNumbers:
     """What names stand for. names: their values, or the texts of these. calls: parameters and body of macros and
     functions. lacks: names that were asked for and are not known. types: of names, as they are declared. used:
     names that were asked for and are integers of no other names. read: what a name is by the code that runs before.
-    instead: another expression for one that names cannot say, as of a tensor's extents.
+    instead: another expression for one that names cannot say, as of a tensor's extents. behind: the names without which
+    the code that runs before does not say one.
     """
 
     names: Mapping[str, str | Number]
@@ -133,6 +139,7 @@ class HostNumbers:
     used: dict[str, int] = field(default_factory=dict)
     read: Callable[[str], Number | None] = lambda name: None
     instead: Callable[[str], str | None] = lambda word: None
+    behind: Callable[[str], Collection[str]] = lambda name: ()
     _depth: int = 0
 
     @contextmanager
@@ -167,20 +174,25 @@ class HostNumbers:
         if found is None:
             found = _standing(name) or self.read(name)
         if not isinstance(found, str):
-            self.lacks |= {name} if found is None else set()
+            self.lacks |= {*self.behind(name)} or {name} if found is None else set()
             self.used |= {name: found} if isinstance(found, int) and found > 1 else {}
             return found
         before, many, self.lacks = self.lacks, len(self.used), set()
         if (value := self.of(found)) is None and (value := self.read(name)) is not None:
             self.lacks = set()
         if value is None:  # ask for the names in its text, or for the name itself
-            self.lacks = {word for word in self.lacks if is_name(word)} or {name}
+            self.lacks = {word for word in self.lacks if _is_plain(word) or self._is_member(word)} or {name}
         self.lacks |= before
         if value is None:
             return None
         if isinstance(value, int) and value > 1 and len(self.used) == many:
             self.used[name] = value
         return value
+
+    def _is_member(self, word: str) -> bool:
+        """Is it a member of a structure whose declaration is known?"""
+        owner, dot, _ = word.partition(".")
+        return bool(dot) and self.types.get(self.types.get(owner, ""), "").endswith(" bytes")
 
     def _extent(self, name: str, axis: int) -> Number | None:
         """``grid.y`` of ``dim3 grid(a, b)``."""
@@ -262,7 +274,7 @@ class HostNumbers:
         whole = re.sub(r"\s", "", said(node, text))
         if (other := self.instead(whole)) is not None:
             return self.of(other)
-        if is_name(whole):
+        if _is_plain(whole):
             return self._name(node, text)
         value = self._called(said(node.child_by_field_name("function"), text), words)
         return value if value is not None else self.read(said(node, text))

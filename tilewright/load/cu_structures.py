@@ -227,7 +227,7 @@ def _instance(texts: tuple[str, ...], name: str, structures: Mapping[str, _Struc
     tree, structure = tree_of("\n".join(texts)), _Structure()
     for node in below(tree.root, *KINDS):
         around, title = node.parent, next(iter(_names(node, tree)), "")
-        if title.startswith(f"{title_of}<"):
+        if title.startswith(f"{title_of}<") and structures.get(title) != _Structure():
             return _Structure(problem="it is an instance of a template that has specialisations")
         names = template_parameters(around, tree) if around is not None and title == title_of else None
         if names and len(names) == len(arguments) and node.child_by_field_name("body") is not None:

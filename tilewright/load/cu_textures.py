@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from tilewright.ir.texture import ADDRESSES, FILTERS, TextureFields
+from tilewright.ir.tensor_map import ADDRESSES, FILTERS, TextureFields
 
 REFERENCE = re.compile(r"\btexture\s*<")  # which CUDA 12 lacks
 OBJECTS = ("cudaTextureObject_t", "cudaSurfaceObject_t", "CUtexObject")

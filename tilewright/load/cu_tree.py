@@ -102,6 +102,18 @@ def split(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
+_LAUNCH = re.compile(r"<<(\s*)<([^;{}]*?)>>(\s*)>(\s*\()")
+
+
+def with_plain_launches(text: str) -> str:
+    """A text whose launches have no space in their brackets, as some formatters put there; each place stays.
+
+    >>> with_plain_launches("k << <n / 32, 32 >> > (x);")
+    'k <<< n / 32, 32 >>>  (x);'
+    """
+    return _LAUNCH.sub(r"<<<\1\2>>>\3\4", text) if "<<" in text else text
+
+
 def with_values(text: str, values: Mapping[str, str]) -> str:
     """A text with what names stand for in their places.
 

@@ -38,7 +38,7 @@ from tilewright.records import NotebookText
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
-    from tilewright.sim.machine.counts import Counts
+    from tilewright.sim.machine.sites import Counts
 
 # Peak rates of GPUs, from datasheets and programming guides: no kernel runs faster.
 #

@@ -293,7 +293,7 @@ def in_local(low: Lowering, declared: Variable, name: str) -> Memory:
     whole = -(-max(nbytes(declared), 1) // WORD) * WORD
     name = _free(low, name, f"{name} (of a thread)")  # without optimisation a copy of the parameter b is a variable b
     buffer = Buffer(name, UINT8, (whole,), "local", None, align=max(declared.align, WORD))
-    low.allocated.append(AllocBuffer(buffer, at=low.lines.current))
+    low.allocate(AllocBuffer(buffer, at=low.lines.current))
     return Memory(buffer, element=stride(declared))
 
 
@@ -310,7 +310,7 @@ def _shared(low: Lowering, declared: Variable) -> Memory:
         low.dynamic.append(buffer)  # it gets its place behind all others
     else:
         low.shared_end = start + size
-    low.allocated.append(AllocBuffer(buffer, start, at=low.lines.current))
+    low.allocate(AllocBuffer(buffer, start, at=low.lines.current))
     memory = low.outside.symbols[declared.name] = Memory(buffer, shared=True, element=stride(declared))
     return memory
 
@@ -328,9 +328,7 @@ def _shown(low: Lowering, symbol: str) -> str:
 
 def _free(low: Lowering, *names: str) -> str:
     """The first of some names that no array has yet; else the last."""
-    taken = {allocation.buffer.name for allocation in low.allocated} | {buffer.name for buffer in low.arrays.values()}
-    taken |= {*low.buffers}
-    return next((name for name in names if name not in taken), names[-1])
+    return next((name for name in names if name not in low.taken), names[-1])
 
 
 def place_dynamic(low: Lowering) -> int:

@@ -60,7 +60,7 @@ class Stack:
         self.top, self.depth = ir.Var(low.fresh("top"), UINT32), ir.Var(low.fresh("depth"), UINT32)
         self.cycles: list[Cycle] = []
         self.lowered: list[Cycle] = []  # those that are being lowered, the innermost last
-        low.allocated.append(ir.AllocBuffer(self.buffer, at=low.lines.current))
+        low.allocate(ir.AllocBuffer(self.buffer, at=low.lines.current))
 
     def begin(self) -> list[ir.Stmt]:
         """The statements that come first in the kernel: the stack is empty."""
@@ -318,7 +318,7 @@ def allocate(low: Lowering, step: Step) -> Sequence[ir.Stmt]:
     used = low.room_used
     if low.room is None:
         low.room = ir.Buffer(low.fresh("alloca"), UINT8, (ROOM,), "local", None, align=16)
-        low.allocated.append(ir.AllocBuffer(low.room, at=step.at))
+        low.allocate(ir.AllocBuffer(low.room, at=step.at))
     start = ir.Var(low.fresh("allocated"), UINT32)
     up = ir.binary("&", used + ir.const(align - 1, UINT32), ir.const(-align & 0xFFFFFFFF, UINT32))
     address = ir.cast(ir.AddressOf(low.room, (start,)), UINT64)

@@ -237,8 +237,9 @@ HINTED = "L2::cache_hint"  # a hint that a last operand belongs to, the cache po
 
 def instruction(low: Lowering, step: Step) -> Iterator[ir.Stmt]:
     """The statements of an instruction that stays in its block."""
-    step = replace(step, ins=without_idle(step.ins))
-    check_words(step.ins)
+    if (ins := without_idle(step.ins)) is not step.ins:
+        step = replace(step, ins=ins)
+    check_words(ins)
     special = OWN.get(step.ins.opcode)
     stmts = special(low, step) if special is not None else None
     if stmts is not None:

@@ -7,15 +7,16 @@ from the device, a heap) are refused here, before anything runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 
 from tilewright import ir
 from tilewright.dtypes import BOOL, INT32, INT64
 from tilewright.errors import KernelError, Span, TilewrightError, UnsupportedError
 from tilewright.ir import as_expr, binary, cast, map_body, rewrite, statements, unary
-from tilewright.ir.origins import SUMS, Origins, has_window
+from tilewright.ir.debts import SUMS, Origins, has_window
 from tilewright.ir.structure import body_of
 from tilewright.isa import bind
 from tilewright.ptx import tree
@@ -217,19 +218,28 @@ def _in_bytes(low: Lowering, ins: tree.Instruction, scope: Scope) -> tree.Instru
 
 
 def _checked(low: Lowering, ins: tree.Instruction, scope: Scope, returns: int | None, at: Span) -> None:
-    family = ".".join((ins.opcode, *ins.modifiers[:1]))
-    names = (ins.opcode, *(f"{ins.opcode}.{word}" for word in ins.modifiers))
-    reason = next((UNSUPPORTED[name] for name in names if name in UNSUPPORTED), None)
-    if reason is not None:
-        raise UnsupportedError(f"{ins.mnemonic} is not supported", given=reason)
+    flow = _flow(ins.mnemonic)
     guard = _guard(low, ins, scope, at)
     step = Step(ins, scope, returns, guard, at)
-    flow = FLOW.get(ins.opcode) or FLOW.get(family)
     if flow is not None:
         flow(low, step)
         return
     stmts = tuple(instruction(low, step))
     low.add(stmts if guard is None or not stmts else [ir.If(guard, stmts, at=at)])
+
+
+@lru_cache(maxsize=4096)
+def _flow(mnemonic: str) -> Callable[[Lowering, Step], None] | None:
+    """What lowers an instruction that ends its block, if this is one.
+
+    Raises UnsupportedError for one that the simulator lacks.
+    """
+    opcode, *words = tree.words_of(mnemonic)
+    names = (opcode, *(f"{opcode}.{word}" for word in words))
+    reason = next((UNSUPPORTED[name] for name in names if name in UNSUPPORTED), None)
+    if reason is not None:
+        raise UnsupportedError(f"{mnemonic} is not supported", given=reason)
+    return FLOW.get(opcode) or FLOW.get(".".join((opcode, *words[:1])))
 
 
 def _guard(low: Lowering, ins: tree.Instruction, scope: Scope, at: Span) -> ir.Expr | None:

@@ -243,6 +243,7 @@ class Lowering(ir.Blocks):
         self.buffers: dict[str, ir.Buffer] = {}  # in global memory, by name
         self.params: list[ir.Var] = []
         self.allocated: list[ir.AllocBuffer] = []
+        self.taken = {array.name for array in arrays.values()}  # the names of buffers
         self.globals: dict[str, Variable] = {}  # of the module, as far as they are named
         self.in_bytes: dict[str, Variable] = {}  # parameters that lie in memory
         self.parameter_buffers: dict[str, ir.Buffer] = {}  # theirs
@@ -304,10 +305,14 @@ class Lowering(ir.Blocks):
 
     # Memory
 
+    def allocate(self, allocation: ir.AllocBuffer) -> None:
+        self.allocated.append(allocation)
+        self.taken.add(allocation.buffer.name)
+
     def places(self, name: str, kind: DType, count: int, at: Span) -> list[ir.Load]:
         """Storage of each thread for so many values."""
         buffer = ir.Buffer(self.fresh(name), kind, (count,), "local", None)
-        self.allocated.append(ir.AllocBuffer(buffer, at=at))
+        self.allocate(ir.AllocBuffer(buffer, at=at))
         return [ir.Load(buffer, (as_expr(index),)) for index in range(count)]
 
     def global_bytes(self, name: str, size: int, align: int, *, constant: bool = False) -> ir.Buffer:
@@ -320,6 +325,7 @@ class Lowering(ir.Blocks):
     def add_buffer(self, buffer: ir.Buffer) -> ir.Buffer:
         if buffer.name not in self.buffers:
             self.buffers[buffer.name] = buffer
+            self.taken.add(buffer.name)
             assert isinstance(buffer.data, ir.Var)
             self.params.append(buffer.data)
         return self.buffers[buffer.name]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from tilewright.errors import InstructionError, KernelError, choices
 from tilewright.ptx.declare import lookup
@@ -86,6 +87,12 @@ def check_words(ins: Instruction) -> None:
     """Raises InstructionError where an opcode has a modifier that it does not take, or two of one kind."""
     if ins.operands[:1] == (Name("_"),) and ins.opcode in NO_SINK:
         raise InstructionError(f"{ins.mnemonic} needs a register for its result", given="_", allowed="a register")
+    _check_mnemonic(ins.mnemonic)
+
+
+@lru_cache(maxsize=4096)
+def _check_mnemonic(mnemonic: str) -> None:
+    ins = Instruction(mnemonic)
     if ins.opcode == "cvta" and not (ins.space and {"u32", "u64"}.intersection(ins.modifiers)):
         raise InstructionError(
             f"{ins.mnemonic} has no memory or no type", given=ins.mnemonic, allowed="cvta.to.shared.u64"

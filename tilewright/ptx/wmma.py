@@ -77,7 +77,7 @@ def _allocate(low: Lowering, name: str, places: _Places, order: Sequence[int]) -
     if not order:
         return
     buffer = ir.Buffer(low.fresh(name), UINT32, (len(order),), "local", None)
-    low.allocated.append(ir.AllocBuffer(buffer))
+    low.allocate(ir.AllocBuffer(buffer))
     for index, place in enumerate(order):
         at = ir.AddressOf(buffer, (as_expr(index),))
         for var in places.members(place):

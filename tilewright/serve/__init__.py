@@ -8,8 +8,8 @@ A judge, in the order in which to read:
                     one that has never seen the request
     judge           the author's Python behind walls, and the kernel that it hands on: ours, or Triton's; one
                     submission, from JSON to a verdict on every case
-    workers         processes that have imported everything, and fork for each submission
-    server          lines of JSON, and HTTP on this machine
+    server          processes that have imported everything, and fork for each submission; lines of JSON, and
+                    HTTP on this machine
 
 Besides:
 

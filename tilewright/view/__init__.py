@@ -3,11 +3,23 @@
 In the order in which to read:
 
     grid              layouts, memories and atoms as rows of cells
-    svg, html         a grid drawn
+    drawing           a grid drawn, as SVG and as HTML
     boxes             how the copy engine moves a tile
     look              the page of a recorded run
 """
 
+from tilewright.view.drawing import (
+    as_json,
+    atom_html,
+    fitting,
+    html,
+    layout_html,
+    mma_html,
+    plain,
+    preformatted,
+    rich_table,
+    svg,
+)
 from tilewright.view.grid import (
     COLOURINGS,
     Cell,
@@ -19,18 +31,6 @@ from tilewright.view.grid import (
     opposite_grid,
     picture_shape,
 )
-from tilewright.view.html import (
-    as_json,
-    atom_html,
-    fitting,
-    html,
-    layout_html,
-    mma_html,
-    plain,
-    preformatted,
-    rich_table,
-)
-from tilewright.view.svg import svg
 
 __all__ = [
     "COLOURINGS", "Cell", "Grid", "as_json", "atom_grids", "atom_html", "fitting", "html", "layout_grid", "layout_html",

@@ -80,7 +80,7 @@ class Grid:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from tilewright.view.html import html
+        from tilewright.view.drawing import html
 
         return html(self)
 

@@ -1,5 +1,5 @@
 #pragma once
-// Texture references, which CUDA 12 has no longer: texels of their own behind a description, as ir.texture lays it out.
+// Texture references, which CUDA 12 has no longer: texels of their own behind a description, as ir.tensor_map lays it out.
 #ifndef TILEWRIGHT_FILTER
 #define TILEWRIGHT_FILTER 0
 #endif

@@ -7,7 +7,7 @@ poison              bytes that are not initialised
 registers           registers of operations in flight: held, written, or without their fence
 descriptors         matrix descriptors of tensor cores
 collectors          operands that a unit keeps for later operations
-leaks, stuck        what a CTA leaves behind; threads that can never go on
+stuck               what a CTA leaves behind; threads that can never go on
 
 Races are looked for in a room of their own, `tilewright.sim.order`.
 """

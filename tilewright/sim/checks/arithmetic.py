@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 # Uninitialised values. Memories start poisoned; moves carry poison along; any other use of it is the error.
 #
-# Flags in the memories' shadows say which bytes are initialised: see `tilewright.sim.machine.shadows`.
+# Flags in the memories' shadows say which bytes are initialised: see `tilewright.sim.machine.unknown`.
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,8 @@
-"""Threads that can never go on: the scheduler finds them in every run, when nothing else can run.
+"""What is left at the end: tensor memory that a CTA never gave back, and operations that still touch its memory;
+threads that can never go on, which the scheduler finds in every run when nothing else can run.
 
-The signals of a wave's m-barriers are recorded, so that the report names the cause: bytes that no copy brings, a thread
-that announced bytes and did not arrive, fewer arrivals than were asked for, or no signal at all.
+The signals of a wave's m-barriers are recorded, so that the report of the latter names the cause: bytes that no copy
+brings, a thread that announced bytes and did not arrive, fewer arrivals than were asked for, or no signal at all.
 """
 
 from __future__ import annotations
@@ -13,14 +14,44 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.explain import advised
 from tilewright.explain.rules import CAME, PastEvent, Tale, cause_of
+from tilewright.explain.steps import wait_call
 from tilewright.isa import Signal, phase_of, phase_state
 from tilewright.sim.checks.base import Check, hear, register
-from tilewright.sim.machine import element_text, pointer_to, where_text
+from tilewright.sim.machine import Bools, Operation, Wave, completion_text, element_text, pointer_to, where_text
+from tilewright.terms import Term, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.machine import MBarrierSignal, Operation, Subject, Team, Value, Wave
+    from tilewright.sim.machine import MBarrierSignal, Subject, Team, Value
+
+
+class Leaks(Check):
+    def outlived(self, operation: Operation, ended: Bools) -> None:
+        left = ((touched, ended[touched.rows]) for touched in operation.left_in_ctas)
+        if (first := next(((touched, np.argwhere(there)[0]) for touched, there in left if there.any()), None)) is None:
+            return
+        access, place = first
+        issuer, home = int(access.issuer[place[0]]), int(access.rows[tuple(place)])
+        step = told("{}, before the end of the kernel", completion_text(operation, issuer, home))
+        allowed = "an end after all asynchronous operations on its memory are complete, and waited for"
+        hint = advised(step, "wait", "cta", code=wait_call(operation.group))
+        what = told("the CTA ends while {} is under way", Term("operation", (operation.name,)))
+        raise operation.error("leaks", what, issuer, allowed=allowed, hint=hint)
+
+    def ended(self, wave: Wave) -> None:
+        if "columns" not in vars(wave):
+            return
+        for row in range(wave.ctas):
+            for taken in wave.columns.held(row):
+                what = "the CTA ends with tensor memory that it has not given back"
+                shown = f"{taken.columns} columns from column {taken.first}, CTA {wave.cta_name(row)}"
+                raise SimulationError(what, given=shown, allowed="a dealloc for every alloc", at=taken.at, kind="leaks")
+
+
+register("leaks", "asynchronous operations and tensor memory that outlive their CTA", Leaks)
+
 
 KEPT = 1024  # events of a wave
 

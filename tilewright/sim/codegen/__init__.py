@@ -7,8 +7,8 @@ prepare, loops  the passes before the cut; loops that wait; strong reads that de
 axes            over what each value varies: CTAs, warps, lanes, or nothing
 cut             the cut: blocks that end where threads may wait; live variables; and which blocks are one segment
 source          the state that generators share; the text, and text that is nested too deep for Python
-expressions, addressing, calls, substitution
-                values, addresses in parts, calls of the instruction table: plain functions over one emitter; in
+expressions, addressing, substitution
+                values, calls of the instruction table, addresses in parts: plain functions over one emitter; in
                 compiled code addresses are written out first, those that go on by a step too, and then taken apart
 functions       in compiled code, unknown bits and how operations spread them; statements, and the function of a
                 segment

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from tilewright import ir
 from tilewright.dtypes import HANDLE, dtype
-from tilewright.ir.debts import Pointers, pointers
+from tilewright.ir.debts import MAPPINGS, SUMS, Origins, Pointers, pointers
 from tilewright.ir.numbers import evaluate
-from tilewright.ir.origins import MAPPINGS, SUMS, Origins
 from tilewright.ir.printer import heads_of
 from tilewright.ir.tensor_map import mapped
 from tilewright.isa import bind

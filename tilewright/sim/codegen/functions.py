@@ -22,8 +22,7 @@ from tilewright.isa import BY_MASK, WARPGROUP, bind
 from tilewright.isa.arith import cast, greatest, least, quotient
 from tilewright.sim.codegen.addressing import access, access_text, address_text, terms_of
 from tilewright.sim.codegen.axes import UNIFORM
-from tilewright.sim.codegen.calls import asked, executed
-from tilewright.sim.codegen.expressions import RULES
+from tilewright.sim.codegen.expressions import RULES, asked, executed
 from tilewright.sim.codegen.fusing import Fusing, copies, is_loop_of_turns, loads
 from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves, parts_from, reads_nothing, spins
 from tilewright.sim.codegen.source import Emitter, Operand, PySource, is_number, is_window

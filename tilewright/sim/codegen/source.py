@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # The state that parts of the code generator share: the text, the analysis of the kernel, the rules of expressions.
 #
 # A value is text plus, where it may hold uninitialised bits, the text of its shadow: flags that travel with it and
-# stand in the same places (see `tilewright.sim.machine.shadows`). Code that uses a value, and does not only move it,
+# stand in the same places (see `tilewright.sim.machine.unknown`). Code that uses a value, and does not only move it,
 # calls `Emitter.sound`, which emits the test of the shadow.
 
 

@@ -33,7 +33,7 @@ class Part:
         self._units: dict[int, Ints] = {}
         self._orders: dict[int, Ints | None] = {}
         self._scaled: dict[tuple[int, int], Part] = {}
-        self.wavefronts: dict[tuple[int, ...], tuple[int, int]] = {}  # see `tilewright.sim.machine.counts`
+        self.wavefronts: dict[tuple[int, ...], tuple[int, int]] = {}  # see `tilewright.sim.machine.sites`
 
     @classmethod
     def of_lanes(cls, values: Ints) -> Part:

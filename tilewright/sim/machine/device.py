@@ -14,11 +14,11 @@ from tilewright.explain import Collected, Facts
 from tilewright.explain.rules import broken
 from tilewright.host import bytes_text
 from tilewright.isa import Access, Sync
-from tilewright.sim.machine.counts import Line
 from tilewright.sim.machine.event import FenceEvent
 from tilewright.sim.machine.facets import Facet
 from tilewright.sim.machine.places import blocks_of, host_address
 from tilewright.sim.machine.precedence import FORWARDS, Precedence
+from tilewright.sim.machine.sites import Line
 from tilewright.sim.machine.team import where_text
 from tilewright.terms import barrier, told
 
@@ -32,10 +32,9 @@ if TYPE_CHECKING:
     from tilewright.isa import Fence, Lanes, ProxyFence, RegisterFence
     from tilewright.sim.machine.address import Address, Part
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Shape, Value
-    from tilewright.sim.machine.event import AccessEvent, Hook, MeetingEvent
+    from tilewright.sim.machine.event import AccessEvent, Hook, MBarrierSignal, MeetingEvent
     from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.operation import Operation, Waiting
-    from tilewright.sim.machine.signals import MBarrierSignal
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import MetWithout

@@ -19,14 +19,13 @@ from tilewright.explain import place_of
 from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP, Bound, Signal, Unlisted
 from tilewright.isa.declared import asked, check_values
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.facets import Facet
+from tilewright.sim.machine.event import MBarrierSignal
+from tilewright.sim.machine.facets import Facet, harmless
 from tilewright.sim.machine.memory import UNITS, MemoryRows, initialised
 from tilewright.sim.machine.places import MULTICAST, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, multicast_steps
 from tilewright.sim.machine.registers import RegisterAddress, RegisterFile
-from tilewright.sim.machine.shadows import sound
-from tilewright.sim.machine.signals import MBarrierSignal
 from tilewright.sim.machine.team import first_warp, lanes_text, numbers, threads_of, where_text
-from tilewright.sim.machine.view import harmless
+from tilewright.sim.machine.unknown import sound
 from tilewright.terms import operation, told
 
 if TYPE_CHECKING:

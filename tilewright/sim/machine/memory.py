@@ -43,7 +43,7 @@ KEPT_BYTES = 8 << 20  # larger blocks come from the system, which clears what is
 
 @cache
 def initialised(width: int) -> Bits:
-    """The flags of an initialised item of so many bytes, see `tilewright.sim.machine.shadows`; (1, 1, 1)."""
+    """The flags of an initialised item of so many bytes, see `tilewright.sim.machine.unknown`; (1, 1, 1)."""
     return np.full((1, 1, 1, width), 1, np.uint8).view(UNITS[width])[..., 0]
 
 

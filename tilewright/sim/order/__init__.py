@@ -6,7 +6,6 @@ asynchronous    operations that run beside the threads, and their completion
 proxies         accesses of threads and of units to one memory, and the fences between them
 rules           what holds in every schedule: barriers, m-barriers, the memory of other CTAs, constants
 reports         what users are told: errors, warnings, and the step that is missing
-bounds          how much of the past is kept
 engine          all of these for one wave of CTAs; the events of a run, and what each of them changes
 grids           launches that begin before the one before them has ended
 
@@ -16,6 +15,10 @@ writes, and before a write the reads since then. `clash_of` keeps the pairs of t
 know, and tells races from strong accesses that may meet; the pair that is farthest apart becomes a `Clash`.
 `reports.race.report` puts that into words, with the missing step. Without a clash the places remember the access, and
 locations and fences learn what it published.
+
+Of the past no more is kept than constants say, beside what is kept, so that a long run needs no more memory than a
+short one. What is older is forgotten: a race with an access whose record is forgotten is found all the same; its report
+does not name the line.
 
 Each fact has one owner. Whoever changes a rule begins where the fact is kept that it asks about:
 
@@ -29,7 +32,7 @@ what is handed on: by barriers, phases, locations       meetings, phases, locati
     by the cluster's barrier, though it is relaxed      ClusterMeetings       MBarrierRules, RemoteAccesses
 who touched a place last                                places                detector, GlobalAccesses
     each warp, where units read and write, too          SharedStores          operations that begin
-    which operation                                     Scoreboard            operations, in_flight
+    which operation                                     Scoreboard            operations
 which statement that was, and all of its lanes          records               detector, reports
 which m-barriers are alive, and since when              MBarrierRules         arrivals, waits, operations
 who was observed without an acquire                     VolatileReads, Tickets

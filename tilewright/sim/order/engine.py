@@ -10,15 +10,17 @@ import numpy as np
 from tilewright.isa import Fence, ProxyFence, RegisterFence, Signal
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine import SHARED_WINDOW, AccessEvent, Hook, MeetingEvent, Site, arrivals_of, visits_of
-from tilewright.sim.order.asynchronous.in_flight import (
+from tilewright.sim.order.asynchronous.operations import (
+    Operations,
+    awaited,
     check_freed,
     check_global,
     check_in_flight,
     check_issue,
     check_shared,
     check_stored,
+    places_of,
 )
-from tilewright.sim.order.asynchronous.operations import Operations, awaited, places_of
 from tilewright.sim.order.grids import Grids
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fences import Fences

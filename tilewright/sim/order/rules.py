@@ -15,7 +15,6 @@ import numpy as np
 from tilewright.explain.rules import broken
 from tilewright.isa import Signal, phase_of
 from tilewright.sim.machine import OFFSET_BITS, in_turns
-from tilewright.sim.order.bounds import MBARRIER_CHECKS, REMOTE_OPERATIONS
 from tilewright.sim.order.knowledge.clocks import THREADS, Actors
 from tilewright.sim.order.knowledge.known import BEGUN, OVER, SEEN
 from tilewright.sim.order.reports.rules import (
@@ -36,15 +35,17 @@ if TYPE_CHECKING:
 
     from tilewright.errors import SimulationError, Span
     from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.event import AccessEvent
+    from tilewright.sim.machine.event import AccessEvent, Signals
     from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.signals import Signals
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.units import UnitView
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.races.places import TaggedPlaces
+
+MBARRIER_CHECKS = 256  # kept: that have passed
+REMOTE_OPERATIONS = 64  # kept, before those that are known to be complete are left out
 
 # Accesses to the shared memory of other CTAs, which must have begun by then and must not have ended, and arrivals of
 # commits.

@@ -1,10 +1,9 @@
 """A run that is kept to be looked at: which warp did what, in which order, and what it waited for.
 
-recording       what is kept, as plain data
+recording       what is kept, as plain data; the events of one warp while they are written; barriers and phases that
+                they refer to
 rows            the statements of a kernel, with what one execution of each counts
 recorder        what one access of a warp costs: bytes, wavefronts, sectors; the subscriber of a run's events
-streams         the events of one warp while they are written; barriers and phases that they refer to
-moments         which events a finding is about
 """
 
 from tilewright.sim.record.recorder import Recorder

@@ -28,11 +28,15 @@ from tilewright.sim.record.recording import (
     Event,
     Fenced,
     FindingMoment,
+    Growing,
     Issued,
     KernelBuffer,
     LeftOut,
     Marked,
     Met,
+    OpenMeeting,
+    OpenOperation,
+    PhaseLog,
     Recording,
     RecordingOptions,
     Row,
@@ -41,21 +45,18 @@ from tilewright.sim.record.recording import (
     WarpAccess,
 )
 from tilewright.sim.record.rows import Detailed, moment_of
-from tilewright.sim.record.streams import Growing, OpenMeeting, OpenOperation, PhaseLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tilewright.errors import SimulationError
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Value
-    from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.device import Device
-    from tilewright.sim.machine.event import AccessEvent, FenceEvent, Hook, MeetingEvent
+    from tilewright.sim.machine.event import AccessEvent, FenceEvent, Hook, MBarrierSignal, MeetingEvent
     from tilewright.sim.machine.operation import Operation, Waiting
-    from tilewright.sim.machine.signals import MBarrierSignal
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.machine.team import Look, Team
+    from tilewright.sim.machine.team import Batch, Look, Team
     from tilewright.sim.machine.units import UnitView
     from tilewright.sim.machine.wave import Wave
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from tilewright.explain import Finding, OtherAccess, Threads
     from tilewright.sim.machine import Array, Bools, Device, Ints, Value, Wave
     from tilewright.sim.record.recorder import Recorder
-    from tilewright.sim.record.recording import Event, EventPlace
-    from tilewright.sim.record.streams import Growing, OpenOperation
+    from tilewright.sim.record.recording import Event, EventPlace, Growing, OpenOperation
 
 
 # The statements of a lowered kernel as rows of a recording: their text, and what one execution counts.

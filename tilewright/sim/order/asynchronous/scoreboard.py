@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine import CtaRows, table_of_cells
-from tilewright.sim.order.bounds import GLOBAL_OPERATIONS
 from tilewright.sim.order.knowledge.clocks import THREADS, Clocks, numbered
 from tilewright.sim.order.knowledge.known import BEHIND, FENCED, HEARD, ORDERED, SEEN
 
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine import Bools, CompiledInstruction, Ints, Operation, UnitView, Waiting
     from tilewright.sim.order.knowledge.known import Flags
+
+GLOBAL_OPERATIONS = 256  # kept: on global memory
 
 # Parts of asynchronous operations: the shares in them of single threads or warps, by numbers.
 #

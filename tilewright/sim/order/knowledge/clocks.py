@@ -29,7 +29,7 @@ from tilewright.sim.order.knowledge.known import (
     same,
     widened,
 )
-from tilewright.sim.order.knowledge.signal_history import SignalHistory
+from tilewright.sim.order.knowledge.phases import SignalHistory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

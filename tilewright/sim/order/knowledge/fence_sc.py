@@ -27,8 +27,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.order.bounds import FAR_CTAS
-from tilewright.sim.order.knowledge.known import Known, Remembered, ctas_in, joined, joined_others, published_flags
+from tilewright.sim.order.knowledge.known import (
+    FAR_CTAS,
+    Known,
+    Remembered,
+    ctas_in,
+    joined,
+    joined_others,
+    published_flags,
+)
 from tilewright.sim.order.knowledge.releases import BY_SC, Pattern, gathered
 
 if TYPE_CHECKING:

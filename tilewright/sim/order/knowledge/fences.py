@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine import Entries, bits_of, lanes_in
-from tilewright.sim.order.bounds import PROXY_FENCES
 from tilewright.sim.order.knowledge.clocks import Actors, Clocks
 from tilewright.sim.order.knowledge.known import Known
 from tilewright.sim.order.knowledge.releases import FENCE, RELEASE, SC_FENCE, Pattern, hold_each_other
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
     from tilewright.sim.machine import Bools, Ints
     from tilewright.sim.order.knowledge.known import Times
+
+PROXY_FENCES = 64  # kept: of one kind in a CTA
 
 # Fences as points of the order: what comes before each of them, and which threads come after it.
 #

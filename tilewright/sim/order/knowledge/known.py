@@ -27,10 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.sim.machine import Bools, Ints
-from tilewright.sim.order.bounds import FAR_CTAS, FAR_TIMES
 
 if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.clocks import Clocks
+
+FAR_TIMES = 1 << 21  # kept: of threads, of which it is remembered what they make together
+FAR_CTAS = 1 << 17  # kept: what is known of whole CTAs
 
 SEEN, OFFERED, HEARD, ORDERED, FENCED, OVER, ISSUED, BEHIND = 1, 2, 4, 8, 16, 32, 64, 128
 BEGUN = 1  # a time before all accesses: whoever knows a thread up to then knows that its CTA has begun

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from tilewright.sim.machine import UNITS, Array, Bits, Bools, Device, Ints, Site, Team, numbers, spread
-from tilewright.sim.order.bounds import STATES
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fences import Fences
 from tilewright.sim.order.knowledge.releases import BY_SC, Pattern, Release, gathered, hold_each_other
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from tilewright.isa import Lanes
     from tilewright.sim.order.knowledge.clocks import Actors, Thread
     from tilewright.sim.order.races.records import AccessRecord
+
+STATES = 4096  # kept: of a location
 
 # What a location held, one value after the other, and how old a value a thread may have read there.
 #

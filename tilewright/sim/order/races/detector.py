@@ -14,13 +14,12 @@ import numpy as np
 
 from tilewright.explain.steps import for_all
 from tilewright.sim.machine import AccessEvent, Doubt, Moment, buffer_name, numbers
-from tilewright.sim.order.bounds import OBSERVATIONS, STRONG_WRITES
 from tilewright.sim.order.knowledge.fences import Stamps
 from tilewright.sim.order.knowledge.known import joined_others
 from tilewright.sim.order.knowledge.locations import Locations, Where, threads_of
 from tilewright.sim.order.knowledge.releases import RELEASE
-from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED, Clash
 from tilewright.sim.order.races.permitted import (
+    SwapReads,
     are_morally_strong,
     finds_out,
     has_observed,
@@ -31,8 +30,19 @@ from tilewright.sim.order.races.permitted import (
     went_along,
 )
 from tilewright.sim.order.races.places import TaggedPlaces, are_known_together, clash_among_many
-from tilewright.sim.order.races.records import CTA, CTA_BITS, EQUAL, THREAD, AccessRecord, Pairs
-from tilewright.sim.order.races.swaps import SwapReads
+from tilewright.sim.order.races.records import (
+    CHECKED,
+    CTA,
+    CTA_BITS,
+    DEPENDENT,
+    EQUAL,
+    LOOSE,
+    NUMBERED,
+    THREAD,
+    AccessRecord,
+    Clash,
+    Pairs,
+)
 from tilewright.sim.order.reports.race import report, warned, warning
 from tilewright.terms import told
 
@@ -45,6 +55,9 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.clocks import Clocks, Thread
     from tilewright.sim.order.knowledge.known import Known, Others
     from tilewright.sim.order.knowledge.releases import Release
+
+OBSERVATIONS = 256  # kept: of other threads by one CTA, or at one counter
+STRONG_WRITES = 4096  # kept: of warps, where threads poll and read by volatile loads
 
 # Races between two accesses of which neither is known to come first.
 #

@@ -6,22 +6,34 @@ number: time, CTA of the grid and whether a unit made it (where memory is global
 know each other made it, and the thread. An access at a time that all threads know cannot race, which for most accesses
 one comparison per buffer shows. Tags are written late, only when a later access may have to read them: with barriers in
 between, or without another access of the place, that is never.
+
+Locks, flags and counters are touched a thread at a time, thousands of times: of an access by one thread, of memory that
+many CTAs touch, tags are numbers, and no arrays of lanes are made.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine import AccessEvent, Address, Bools, CtaRows, Ints, MemoryRows, Team, harmless, spread
-from tilewright.sim.order.bounds import LATE_ACCESSES
+from tilewright.sim.machine import (
+    AccessEvent,
+    Address,
+    Bools,
+    CtaRows,
+    Ints,
+    MemoryRows,
+    Site,
+    Team,
+    harmless,
+    numbers,
+    spread,
+)
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fences import Stamps
 from tilewright.sim.order.knowledge.known import Times
-from tilewright.sim.order.races.clash import CHECKED, Clash
-from tilewright.sim.order.races.lone import Lone
 from tilewright.sim.order.races.permitted import (
     are_morally_strong,
     finds_out,
@@ -33,6 +45,7 @@ from tilewright.sim.order.races.permitted import (
     went_along,
 )
 from tilewright.sim.order.races.records import (
+    CHECKED,
     CTA,
     CTA_BITS,
     EQUAL,
@@ -40,6 +53,7 @@ from tilewright.sim.order.races.records import (
     THREAD,
     UNIT,
     AccessRecord,
+    Clash,
     Log,
     Pairs,
     Record,
@@ -52,6 +66,86 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.order.knowledge.clocks import Thread
     from tilewright.sim.order.races.records import Tags
+
+LATE_ACCESSES = 64  # kept: of one memory, that no tag shows yet
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Lone:
+    """The thread of an access. lane: (CTA, warp, lane) in its team. row: of its CTA in the wave."""
+
+    lane: tuple[int, int, int]
+    row: int
+    thread: int
+
+    @classmethod
+    def of(cls, team: Team, site: Site) -> Lone | None:
+        """The thread that a team is, if that is one."""
+        if team.array is None or team.lane_count != 1 or site.how.collective:
+            return None
+        cta, warp, lane = team.first
+        return cls(team.first, numbers(team.ctas)[cta], 32 * numbers(team.warps)[warp] + lane)
+
+    def candidates(self, access: AccessRecord, block: MemoryRows) -> Pairs | None:
+        """The accesses that tags name, but for its own and for those that it comes after."""
+        places, clocks, cta = access.places, access.clocks, self.row + access.team.wave.first
+        mine, knower = self.thread | cta << CTA, int(clocks.knower[self.thread])
+        late = []
+        for unit, tag in enumerate(self._tags(access, block).tolist()):
+            if not tag or not (tag ^ mine) & places.who:
+                continue
+            other = tag >> CTA & (1 << CTA_BITS) - 1, tag & THREAD, tag >> places.shift
+            if tag & MANY or not clocks.is_known(self.row, knower, *other, also=access.also):
+                late.append((*self.lane, unit, tag))
+        if not late:
+            return None
+        *where, tags = np.array(late, np.int64).T
+        return Pairs(access, where, tags)
+
+    def write(self, access: AccessRecord, block: MemoryRows, *, many: bool = False) -> None:
+        """Its tag at all places that it touches. many: do those tags stand for others, too?"""
+        self._tags(access, block, change=True)[...] = self._tag(access) | (MANY if many else 0)
+
+    def read(self, access: AccessRecord, block: MemoryRows) -> None:
+        """The same for a read: where it does not come after the last one, the tag stands for both."""
+        places, clocks, mine = access.places, access.clocks, self._tag(access)
+        knower, frail = int(clocks.knower[self.thread]), access.site.how.sem != "weak"
+        tags = self._tags(access, block, change=True)
+        for k, old in enumerate(tags.tolist()):
+            many = bool(old and (old ^ mine) & places.who)
+            if many and (not clocks.fences or access.is_alone) and not old & MANY:
+                other = old >> CTA & (1 << CTA_BITS) - 1, old & THREAD, old >> places.shift
+                many = not clocks.is_known(self.row, knower, *other, also=access.also)
+            many = many or (frail and _is_frail(access, old, write=False))
+            tags[k] = mine | MANY if many else mine
+
+    def keep_frail(self, access: AccessRecord) -> None:
+        """See `TaggedPlaces.keep_frail`."""
+        places = access.places
+        for k, old in enumerate(self._tags(access, places.tags_of(places.writes)).tolist()):
+            if _is_frail(access, old, write=True):
+                kept = self._tags(access, places.tags_of(places.frail), change=True)
+                differs = int(kept[k]) and (int(kept[k]) ^ old) & places.who
+                kept[k] = old | (MANY if differs else 0)
+
+    def _tag(self, access: AccessRecord) -> int:
+        who = self.thread | (self.row + access.team.wave.first) << CTA
+        return who | access.time << access.places.shift | (UNIT if access.site.how.by_unit else 0)
+
+    def _tags(self, access: AccessRecord, block: MemoryRows, *, change: bool = False) -> Tags:
+        size = access.places.tag.itemsize
+        first = access.at.start // access.places.grain
+        tags: Tags = (block.to_change if change else block.view)(size)[0, first : first + access.grains]
+        return tags
+
+
+def _is_frail(access: AccessRecord, tag: int, *, write: bool) -> bool:
+    """Is a tag one of accesses that are less strong than this?"""
+    time = tag >> access.places.shift
+    return 0 < time <= newest_frail(access, write=write) and any(
+        is_frail(access, record) for record in access.places.log.at(time)
+    )
+
 
 # Places that several threads have touched which do not know each other: there each of their accesses is examined.
 #

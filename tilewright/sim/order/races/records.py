@@ -1,4 +1,6 @@
-"""Records of accesses: one for each statement that touches memory, by the time at which it did."""
+"""Records of accesses: one for each statement that touches memory, by the time at which it did; pairs of accesses that
+may race, and the race that is reported of them.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.sim.machine import WIDEST, AccessEvent, Address, MemoryRows, Part, are_apart, harmless, numbers, spread
-from tilewright.sim.order.bounds import RECORD_BYTES, RECORDS
+from tilewright.sim.machine import (
+    WIDEST,
+    AccessEvent,
+    Address,
+    Bools,
+    MemoryRows,
+    Part,
+    Site,
+    Team,
+    are_apart,
+    harmless,
+    numbers,
+    spread,
+)
 from tilewright.sim.order.knowledge.clocks import THREADS, Clocks, numbered
 from tilewright.sim.order.knowledge.fences import Stamps
 from tilewright.sim.order.knowledge.known import Times
@@ -20,12 +34,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import TypeAlias
 
-    from tilewright.sim.machine import Bools, Device, Ints, Precedence, Shape, Site, Team
+    from tilewright.sim.machine import Device, Ints, Precedence, Shape
     from tilewright.sim.order.knowledge.clocks import Thread
-    from tilewright.sim.order.races.lone import Lone
-    from tilewright.sim.order.races.places import TaggedPlaces
+    from tilewright.sim.order.races.places import Lone, TaggedPlaces
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
+
+RECORDS = 4096  # kept: of accesses to one memory
+RECORD_BYTES = 1 << 24  # kept: of their addresses
+
 
 # One access, as the tags of its places will tell of it, and how those are read and written.
 
@@ -300,9 +317,15 @@ class Record:
 
     def touched(self, cta: int, thread: int, address: int, width: int) -> bool:
         """Did this thread touch these bytes here?"""
-        ctas, threads, there = self.threads()
-        hit: Bools = (ctas == cta) & (threads == thread) & (there < address + width)
-        return bool((hit & (there + self.site.width > address)).any())
+        (low, end), (row, warp, lane) = self.span, (cta - self.first, thread >> 5, thread & 31)
+        ctas, warps = numbers(self.ctas), numbers(self.warps)
+        if low >= address + width or end <= address or row not in ctas or warp not in warps:
+            return False
+        shape, own = (len(ctas), len(warps), 32), (ctas.index(row), warps.index(warp), lane)
+        if self.active is not None and not spread(self.active, shape)[own]:
+            return False
+        there = (spread(at.full(), shape)[own] for at in self.every)
+        return any(address - self.site.width < start < address + width for start in there)
 
     def of_thread(self, cta: int, thread: int) -> bool:
         """Did this thread take part?"""
@@ -493,3 +516,70 @@ class Log:
     def newest_first(self) -> list[Record]:
         """All of them."""
         return list(reversed(self._records))
+
+
+LOOSE, CHECKED, NUMBERED, DEPENDENT = "loose", "checked", "numbered", "dependent"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Clash:
+    """A race. lane: (CTA, warp, lane) in the team of the later access. earlier: the thread of the other one, `other`
+    where that is remembered; with_writer: has it written?
+
+    excuse: why a warning is enough. `EQUAL`, `ROUNDED`: both write the same, or nearly so. `LOOSE`: the earlier one, a
+    read, always comes first in practice. `CHECKED`: one is a plain read, the other a compare-and-swap, which finds out
+    what changed in between. `NUMBERED`: the earlier one, a write, comes before a fence, and that before a number that
+    was taken before the number of the later one's CTA. `DEPENDENT`: the later one, a write, stores what depends on the
+    value that the earlier one has read. Empty for an error.
+    at_once: are both of one execution of a statement? relaxed: are both volatile, and is an order relied on that they
+    have not got? lanes: (CTAs, warps, 32), all that race at the later access, where that is known.
+    """
+
+    access: AccessRecord
+    lane: tuple[int, int, int]
+    earlier: Thread
+    other: Record | None
+    with_writer: bool
+    excuse: str = ""
+    at_once: bool = False
+    relaxed: bool = False
+    lanes: Bools | None = None
+
+    @property
+    def is_benign(self) -> bool:
+        """Is a warning enough?"""
+        return bool(self.excuse) or self.ends
+
+    @property
+    def ends(self) -> bool:
+        """Does it end an m-barrier that others have arrived at? An elected thread does so in libcu++'s pipelines."""
+        return self.site.how.ends and self.other is not None and self.other.site.how.is_signal
+
+    def may_depend(self) -> bool:
+        """Is it a plain store to shared memory, after a plain read by another lane of its warp?"""
+        other = self.other.site if self.other is not None and not self.with_writer else None
+        if other is None or not self.access.places.is_shared or self.at_once or self.relaxed:
+            return False
+        return self.site.how.sem == other.how.sem == "weak" and self.site.op == "store" and self.apart == 0
+
+    @property
+    def site(self) -> Site:
+        """The place of the kernel that makes the later access."""
+        return self.access.site
+
+    @property
+    def team(self) -> Team:
+        """The threads that make the later access together."""
+        return self.access.team
+
+    @property
+    def later(self) -> Thread:
+        """The thread that makes the later access."""
+        cta, warp, lane = self.lane
+        return self.team.wave.first + numbers(self.team.ctas)[cta], numbers(self.team.warps)[warp] * 32 + lane
+
+    @property
+    def apart(self) -> int:
+        """How far the two threads are apart, see `apart`."""
+        each = (np.array(number) for number in (*self.later, *self.earlier))
+        return int(apart(*each, run=self.team.wave.run))

@@ -18,17 +18,14 @@ from tilewright.explain import (
     move,
     place_of,
 )  # fmt: skip
-from tilewright.explain.source import SourceText
-from tilewright.explain.steps import BARRIERS
+from tilewright.explain.steps import BARRIERS, SourceText
 from tilewright.ir import Binary, Cast, Stmt, Store
 from tilewright.isa import INSTRUCTIONS
 from tilewright.isa.calls import calls_in
 from tilewright.isa.forms import SCOPES
 from tilewright.sim.machine import Site, Subject, Wave, buffer_name, coordinate_text, numbers, threads_of
-from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED
-from tilewright.sim.order.races.records import EQUAL, ROUNDED
-from tilewright.sim.order.reports.handover import Witness
-from tilewright.sim.order.reports.mbarrier_phases import let_pass, too_early
+from tilewright.sim.order.races.records import CHECKED, DEPENDENT, EQUAL, LOOSE, NUMBERED, ROUNDED
+from tilewright.sim.order.reports.handover import Witness, let_pass, too_early
 from tilewright.sim.order.reports.words import grid_thread_text, not_yet_written
 from tilewright.terms import Term, Told, atomic, barrier, only_if, operation, strong, told
 
@@ -38,8 +35,8 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.order.engine import WaveOrder
     from tilewright.sim.order.knowledge.locations import Locations
-    from tilewright.sim.order.races.clash import Clash
     from tilewright.sim.order.races.places import TaggedPlaces
+    from tilewright.sim.order.races.records import Clash
 
 # How the two accesses of a race belong together: do both threads change one place, guard it, or mean two arrays?
 

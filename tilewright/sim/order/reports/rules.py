@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.asynchronous.operations import Operations
     from tilewright.sim.order.asynchronous.scoreboard import OperationPart
     from tilewright.sim.order.knowledge.clocks import Clocks
-    from tilewright.sim.order.knowledge.signal_history import PastSignal
+    from tilewright.sim.order.knowledge.phases import PastSignal
     from tilewright.sim.order.races.records import Record
 
 # The error and the warning for bytes that are read as constants, and written.
