@@ -1,7 +1,8 @@
-"""Float32 arithmetic with a rounding of one's choice: the sign of a sum that is exactly zero (IEEE 754, 6.3)."""
+"""Arithmetic with a rounding of one's choice: the sign of a sum that is exactly zero (IEEE 754, 6.3); fused doubles."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from tests.isa.forms import executed
 from tilewright import isa
+from tilewright.isa.scalar import floats
 from tilewright.isa.scalar.floats import arithmetic
 
 Numbers = NDArray[np.float32]
@@ -73,3 +75,31 @@ def test_of_operands_that_are_all_nan_a_double_keeps_the_one_that_an_h200_keeps(
         result = arithmetic(op)(type="f64")(*(np.array([value]) for value in values))
 
     assert hex(result.view(np.uint64)[0]) == hex(bits[kept] | 1 << 51)
+
+
+def test_products_and_sums_of_doubles_far_from_their_ends_are_fused_in_few_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A kernel of doubles spent most of its time there."""
+    random, many = np.random.default_rng(1), 500
+    a, b = (random.standard_normal(many) * 2.0 ** random.integers(-100, 100, many) for _ in range(2))
+    c = random.standard_normal(many) * 2.0 ** random.integers(-200, 200, many)
+    c[:250] = -(a * b)[:250] * (1 + random.integers(-3, 4, 250) * 2.0**-52)  # what cancels out
+    a[::37], b[::41], c[::43] = 0, -0.0, -0.0
+    with np.errstate(all="ignore"):  # as in a run
+        slow = _by_steps(monkeypatch, a, b, c)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(floats, "_placed", None)
+        fused = floats.DOUBLE["fma"](a, b, c, rounding="rn")
+
+    rows = zip(a.tolist(), b.tolist(), c.tolist(), strict=True)
+    exact = [float(Fraction(x) * Fraction(y) + Fraction(z)) for x, y, z in rows]
+    assert fused.tolist() == exact
+    assert fused.view(np.int64).tolist() == slow.view(np.int64).tolist()  # signs of zeros, too
+
+
+def _by_steps(monkeypatch: pytest.MonkeyPatch, *values: Any) -> Any:
+    with monkeypatch.context() as patch:
+        patch.setattr(floats, "_is_moderate", lambda value: False)
+        return floats.DOUBLE["fma"](*values, rounding="rn")

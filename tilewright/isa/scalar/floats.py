@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.dtypes import dtype
-from tilewright.isa.arith import SINGLE, fma_narrow, larger, smaller, sum_to_odd, two_product, two_sum
+from tilewright.isa.arith import SINGLE, fma_double, fma_narrow, larger, smaller, sum_to_odd, two_product, two_sum
 from tilewright.isa.forms import OUTSIDE, TYPES, Numbers
 
 # float64 rounded in any direction, from an exact value: ``(high + low) * 2**exponent``, low below half a last place.
@@ -103,7 +103,16 @@ def _sum(a: Numbers, b: Numbers, rounding: str) -> Numbers:
     return _usual(a + b, exact, a, b)
 
 
+def _is_moderate(x: Numbers) -> bool:
+    """Is each number zero, or so far from the ends of float64 that no product, and nothing that it leaves, ends?"""
+    size = np.abs(x)
+    return bool(np.all((size == 0) | ((size > 2.0**-300) & (size < 2.0**300))))
+
+
 def _fused(a: Numbers, b: Numbers, c: Numbers, rounding: str) -> Numbers:
+    if rounding == "rn" and _is_moderate(a) and _is_moderate(b) and _is_moderate(c):
+        return np.where((a == 0) | (b == 0) | (c == 0), a * b + c, fma_double(a, b, c))
+
     def exact() -> Numbers:
         (x, p), (y, q), (z, r) = _split(a), _split(b), _split(c)
         nothing = (a == 0) | (b == 0)
