@@ -39,7 +39,7 @@ from tilewright.cli.launching import (
     zeros_for_ramps,
 )
 from tilewright.cli.options import extents
-from tilewright.cli.proposing import with_proposals
+from tilewright.cli.proposing import meets, with_proposals
 from tilewright.cli.sequencing import ProposedOrder, in_order, is_dependent, planned, proposed_orders, waits
 from tilewright.cli.turns import last_turn
 from tilewright.errors import ArgumentError, Span, TilewrightError
@@ -473,7 +473,8 @@ class LaunchCheck:
 
     def of_ways(self, others: Iterator[Launched]) -> Verdict:
         """The verdict on a launch, whose arrays of integers may be proposed: what is wrong with some numbers and not
-        with others, as of a permutation, is no finding, but updates that lack an atomic.
+        with others, as of a permutation, is no finding, but updates that lack an atomic, and threads of a CTA that do
+        not meet, where the others reach less of the code or the place is in shared memory.
         """
         if not self.launch.proposed.args:
             return self.with_integers()
@@ -486,9 +487,23 @@ class LaunchCheck:
             if first.verdict and _has_update(told.verdict):
                 begin()
                 check_of_way, told = way._with_room(begin)
-            if _has_update(told.verdict) or (told.verdict and not first.verdict):
+            if _has_update(told.verdict) or (told.verdict and not first.verdict and not self._stands(first, other)):
                 return check_of_way._told(told)
+            if first.verdict and self._in_shared_memory(told):
+                begin()
+                check, first = way._with_room(begin)
         return check._told(first)
+
+    def _stands(self, ended: _Ended, other: Launched) -> bool:
+        """Is it wrong that threads of a CTA do not meet, though nothing is with numbers that reach less of the code?"""
+        reached = [launch.coverage.get("reached", 0) for launch in (self.launch, other)]
+        return reached[1] < reached[0] and meets(self.module.texts) and _is_apart(ended.verdict)
+
+    def _in_shared_memory(self, ended: _Ended) -> bool:
+        """Do threads of a CTA not meet between their accesses of its shared memory?"""
+        inner = [finding for finding in ended.verdict.findings if finding.kind == "races"
+                 and (finding.buffer or "").partition(".")[0] not in ended.kernel.parameters]  # fmt: skip
+        return _is_apart(replace(ended.verdict, findings=tuple(inner)))
 
     def _with_room(self, begin: Callable[[], None]) -> tuple[LaunchCheck, _Ended]:
         """A run with arrays as long as another one has reached; where numbers in them lead further now, with longer
@@ -721,6 +736,13 @@ def _has_update(verdict: Verdict) -> bool:
     be different ones, as of a permutation, are stored to, not changed.
     """
     return any(finding.remedy is not None and finding.remedy.step == "atomic" for finding in verdict.findings)
+
+
+def _is_apart(verdict: Verdict) -> bool:
+    """Are all errors such that a barrier of a CTA, or of a warp, would mend them?"""
+    errors = [finding for finding in verdict.findings if finding.severity == "error"]
+    return bool(errors) and all(finding.remedy is not None and finding.remedy.step == "barrier"
+                                and finding.remedy.scope in ("cta", "warp") for finding in errors)  # fmt: skip
 
 
 def _is_by_data(verdict: Verdict) -> bool:

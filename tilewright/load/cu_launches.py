@@ -38,6 +38,7 @@ from tilewright.load.cu_tree import (
     split,
     template_names,
     tree_of,
+    with_values,
 )
 
 if TYPE_CHECKING:
@@ -198,7 +199,17 @@ def _of_macros(tree: Tree, macros: _Launchers, depth: int) -> Iterator[tuple[Nod
         if node is not None and (macro := macros.called(name, given := _arguments_of(tree, node, start, stop))):
             line, inner = node.start_point[0] + 1, tree_of(f"void expanded() {{ {expanded(*macro, given)}; }}")
             for at, each in _of_tree(inner, macros, depth - 1):
-                yield node, replace(each, line=line, kernel=with_choices(each.kernel, inner, at, macros.every))
+                kernel = with_choices(each.kernel, inner, at, macros.every)
+                yield node, replace(each, line=line, kernel=kernel, words=_declared_in(inner, at, each))
+
+
+def _declared_in(inner: Tree, at: Node, launch: HostLaunch) -> tuple[str, ...]:
+    """Grid, block and shared memory of a launch of a macro, without the names that the macro itself declares."""
+    local = {name: word for name, word in Host(inner, at, (), {}, {}).local.items() if isinstance(word, str)}
+    plain = {name: f"({word})" for name, word in local.items() if name.isidentifier() and word[:4] != "dim3"}
+    places = [f"{launch.config}.{name}" for name in _FIELDS[:3]]
+    words = launch.words or (tuple(places) if launch.config and places[0] in local else ())
+    return tuple(with_values(local.get(word, word), plain) for word in words)
 
 
 def _arguments_of(tree: Tree, node: Node, start: int, stop: int) -> list[str]:
