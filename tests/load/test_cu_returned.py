@@ -94,3 +94,19 @@ def test_shared_memory_by_a_constant_of_a_type_is_that_of_the_types_arguments() 
     (shape,) = launched(TRAITS, "t")
 
     assert (shape.block, shape.shared_bytes) == ((64,), 64 * 8 * 4)
+
+
+@pytest.mark.parametrize(("groups", "many"), [(64, 16), (24, 8), (12, 4), (6, 2), (7, 1)])
+def test_a_number_that_branches_choose_one_behind_the_other_is_that_of_its_branch(groups: int, many: int) -> None:
+    host = """void run(float* x, int groups) {
+    int many = 1;
+    if (groups % 16 == 0) { many = 16; }
+    else if (groups % 8 == 0) { many = 8; }
+    else if (groups % 4 == 0) many = 4;
+    else if (groups % 2 == 0) many = 2;
+    k<<<groups / many, many * 16>>>(x, many);
+}"""
+    (shape,) = launched(f"{KERNEL}{host}", "k", given={"groups": groups})
+
+    assert (shape.grid, shape.block) == ((groups // many,), (many * 16,))
+    assert launched(f"{KERNEL}{host}", "k")[0].lacks == ("groups",)

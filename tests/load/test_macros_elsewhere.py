@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.load.cu_launches import instances
+from tilewright.load.cu_launches import instances, launched
 
 HEAD = """#include "dispatch_utils.h"
 template <typename T, int N = 32> __global__ void k(T* x, int n);
@@ -33,3 +33,23 @@ def test_a_constant_of_a_switch_whose_header_lacks_is_true() -> None:
     body = "BOOL_SWITCH(p.causal, Is_causal, [&] { auto f = &k<Is_causal>; f<<<1, 32>>>(p.x); });"
 
     assert instances(f"{text}void run(P& p) {{ {body} }}") == ["k<true>"]
+
+
+LOCAL = """
+template <typename T> __global__ void q(T* x, int n);
+#define LAUNCH(T) do { \\
+    const int threads = many * 16; \\
+    dim3 grid(n / many); \\
+    dim3 block(threads, 2); \\
+    q<T><<<grid, block, threads * 4>>>((T*)x, n); \\
+} while (0)
+void run(void* x, int n, int many) {
+    DISPATCH_TYPES_FLOAT_FP16(x.scalar_type(), scalar_t, [&] { LAUNCH(scalar_t); return true; });
+}
+"""
+
+
+def test_a_launch_of_a_macro_has_the_grid_that_the_macro_declares() -> None:
+    (shape,) = launched(LOCAL, "q", given={"n": 64, "many": 4})
+
+    assert (shape.kernel, shape.grid, shape.block, shape.shared_bytes) == ("q<float>", (16,), (64, 2), 256)

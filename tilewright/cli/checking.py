@@ -31,6 +31,7 @@ from tilewright.cli.arguments import (
 )
 from tilewright.cli.branching import left_out
 from tilewright.cli.clock import FileClock, KernelClock
+from tilewright.cli.doubts import has_update, is_apart, is_by_data
 from tilewright.cli.launching import (
     Launched,
     as_launched,
@@ -39,7 +40,7 @@ from tilewright.cli.launching import (
     zeros_for_ramps,
 )
 from tilewright.cli.options import extents
-from tilewright.cli.proposing import with_proposals
+from tilewright.cli.proposing import meets, with_proposals
 from tilewright.cli.sequencing import ProposedOrder, in_order, is_dependent, planned, proposed_orders, waits
 from tilewright.cli.turns import last_turn
 from tilewright.errors import ArgumentError, Span, TilewrightError
@@ -473,23 +474,38 @@ class LaunchCheck:
         return replace(self, launch=replace(self.launch, request=request))
 
     def of_ways(self, others: Iterator[Launched]) -> Verdict:
-        """The verdict on a launch, whose arrays of integers may be proposed: what is wrong with some numbers and not
-        with others, as of a permutation, is no finding, but updates that lack an atomic. A clean one is run once more.
+        """The verdict on a launch, whose arrays of integers may be proposed: what some numbers show and others do not
+        is no finding, but updates that lack an atomic, and threads of a CTA that do not meet, as `_stands` says. A
+        clean one is run once more.
         """
         if not self.launch.proposed.args:
             return self.with_integers()
         begin = self._from_here()
         check, first = self._with_room(begin)
-        for other in islice(others, 1 if first.verdict else None) if not _has_update(first.verdict) else ():
+        for other in islice(others, 1 if first.verdict else None) if not has_update(first.verdict) else ():
             begin()
             way = replace(self, launch=other)
             check_of_way, told = (way._quick() if first.verdict else way)._with_room(begin)
-            if first.verdict and _has_update(told.verdict):
+            if first.verdict and has_update(told.verdict):
                 begin()
                 check_of_way, told = way._with_room(begin)
-            if _has_update(told.verdict) or (told.verdict and not first.verdict):
+            if has_update(told.verdict) or (told.verdict and not first.verdict and not self._stands(first, other)):
                 return check_of_way._told(told)
+            if first.verdict and self._in_shared_memory(told):
+                begin()
+                check, first = way._with_room(begin)
         return check._told(first)
+
+    def _stands(self, ended: _Ended, other: Launched) -> bool:
+        """Is it wrong that threads of a CTA do not meet, though nothing is with numbers that reach less of the code?"""
+        less, more = (launch.coverage.get("reached", 0) for launch in (other, self.launch))
+        return less < more and meets(self.module.texts) and is_apart(ended.verdict)
+
+    def _in_shared_memory(self, ended: _Ended) -> bool:
+        """Do threads of a CTA not meet between their accesses of its shared memory?"""
+        inner = [finding for finding in ended.verdict.findings if finding.kind == "races"
+                 and (finding.buffer or "").partition(".")[0] not in ended.kernel.parameters]  # fmt: skip
+        return is_apart(replace(ended.verdict, findings=tuple(inner)))
 
     def _with_room(self, begin: Callable[[], None]) -> tuple[LaunchCheck, _Ended]:
         """A run with arrays as long as another one has reached; where numbers in them lead further now, with longer
@@ -518,14 +534,14 @@ class LaunchCheck:
         zeros = replace(self.with_args(zeros_for_ramps), is_known=False)
         has_ramps = zeros.request.args != self.request.args
         checks, begin = [self, *([zeros] * has_ramps)], self._from_here()
-        if has_ramps and _has_update(zeros._quick()._run().verdict):
+        if has_ramps and has_update(zeros._quick()._run().verdict):
             checks = [zeros]
         arrays = (self.handed, *([Handed()] * (not self.handed.is_sure)))
         ways = [replace(check, handed=handed) for handed in arrays for check in checks]
         for way in ways[:-1]:
             begin()
             ended = way._run()
-            if not _is_by_data(ended.verdict):
+            if not is_by_data(ended.verdict):
                 return way._told(ended)
         begin()
         verdict = ways[-1]._told(ways[-1]._run())
@@ -717,19 +733,6 @@ class LaunchCheck:
                 allowed = f"{place.size} of {place.dtype}"
                 raise ArgumentError(f"--const {spec.name} has another size", given=f"{spec}", allowed=allowed)
             place[...] = np.reshape(values, place.shape if np.size(values) > 1 else ())
-
-
-def _has_update(verdict: Verdict) -> bool:
-    """Do several threads change one place without an atomic, where integers are equal? Places that an author knows to
-    be different ones, as of a permutation, are stored to, not changed.
-    """
-    return any(finding.remedy is not None and finding.remedy.step == "atomic" for finding in verdict.findings)
-
-
-def _is_by_data(verdict: Verdict) -> bool:
-    """Is something wrong that other numbers in the arrays may mend?"""
-    kinds = {finding.kind for finding in verdict.findings if finding.severity == "error"}
-    return verdict.status not in ("clean", "wrong") or bool(kinds & {"bounds", "alignment", "limit", *WAITING})
 
 
 def _in_order(

@@ -34,6 +34,7 @@ from tilewright.cli.argument_spec import (
     Value,
 )
 from tilewright.cli.arguments import Request, arguments_of, example, for_number, is_texture, kernel_of, texture
+from tilewright.cli.members import members_lacking, members_unsaid
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, SimulationError, Span, TilewrightError, choices
 from tilewright.explain import Finding
@@ -568,7 +569,7 @@ def _ask(
             lacks.add_array(param, elements_asked(params, shape, by_largest=bool(beside)), beside)
             lacks.ranges |= {param.name} if _holds_ranges(param, shape.host) else set()
         else:
-            lacking = _members_lacking(param, word, shape.host) or _members_unsaid(param, word, shape.host)
+            lacking = members_lacking(param, word, shape.host) or members_unsaid(param, word, shape.host)
             for name in sorted(lacking):
                 lacks.add_number(name, is_argument=True)
             lacks.rank = max(lacks.rank, min(len(lacking), 2))
@@ -685,24 +686,6 @@ def _with_members(param: Parameter, word: str, spec: ArgumentSpec, host: Host | 
         return spec.value
     pairs = zip(spec.value, _members(param, word, host), strict=False)
     return tuple(ArgumentSpec(part.name, value) if isinstance(value, (int, float)) else part for part, value in pairs)
-
-
-def _members_lacking(param: Parameter, word: str, host: Host | None) -> set[str]:
-    """The names that decide the numbers which host code puts into a structure, where those are not known."""
-    if host is None:
-        return set()
-    numbers, words = replace(host.numbers, lacks=set()), host.members(word)
-    for member in param.fields:
-        if member.kind in INTEGERS and member.name in words:
-            numbers.of(words[member.name])
-    return set(filter(is_name, numbers.lacks))
-
-
-def _members_unsaid(param: Parameter, word: str, host: Host | None) -> set[str]:
-    """The whole numbers of a structure of which host code says nothing, as another function of it hands them on."""
-    if host is None or not word.isidentifier() or host.members(word):
-        return set()
-    return {f"{word}.{member.name}" for member in param.fields if member.kind in INTEGERS and not member.count}
 
 
 def _member(member: Field, word: str, value: str, host: Host) -> Value | None:

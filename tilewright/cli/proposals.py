@@ -17,7 +17,7 @@ from tilewright.cli.launching import Lacks, Launched, Named, is_small, launches_
 from tilewright.cli.spreading import spread
 from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.load import LoadedKernel, LoadedModule
-from tilewright.load.cu_guards import choice_of, has_vectors, holds_addresses
+from tilewright.load.cu_guards import choice_of, has_vectors, holds_addresses, multiple_of
 from tilewright.load.cu_tensors import is_tensor
 
 if TYPE_CHECKING:
@@ -126,9 +126,16 @@ class Proposals:
         texts = self.module.texts
         return {name for name in self.options.sizes if not is_small(name) and choice_of(texts, name) is None}
 
+    def in_multiples(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Sizes, rounded up to what host code asks them to be multiples of."""
+        place = "multiples", *sorted(sizes)
+        if place not in self.read:
+            self.read[place] = {name: multiple_of(self.module.texts, name) for name in sizes}
+        return {name: -(-size // self.read[place][name]) * self.read[place][name] for name, size in sizes.items()}
+
     def with_sizes(self, names: Iterable[str], size: int) -> Proposals:
         sizes = {**self.options.sizes, **dict.fromkeys(self._with_extents(names), size)}
-        return replace(self, options=replace(self.options, sizes=sizes))
+        return replace(self, options=replace(self.options, sizes=self.in_multiples(sizes)))
 
     def with_two_ctas(self, names: Iterable[str]) -> Proposals:
         """The same with twice as much of the sizes that give an axis of the grid its only CTA and then a second one."""
@@ -185,7 +192,8 @@ class Proposals:
                     for name, size in self.options.sizes.items()}  # fmt: skip
         fewest = {name: min(size, FEWEST) if name in of_grid - kept else size
                   for name, size in self.options.sizes.items()}  # fmt: skip
-        steps = few, {**self.options.sizes, **inner}, quarters, fewest
+        few, quarters, fewest = map(self.in_multiples, (few, quarters, fewest))
+        steps = few, self.in_multiples({**self.options.sizes, **inner}), quarters, fewest
         sizes = next((step for step in steps if step != self.options.sizes), quarters)
         args = (spec.filled(_quartered) if sizes != few else spec for spec in self.options.args)
         options = replace(self.options, sizes=sizes, args=tuple(args))

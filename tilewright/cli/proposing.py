@@ -38,7 +38,7 @@ from tilewright.cli.lengths import ReachedArray, Sizes, lengths_held
 from tilewright.cli.proposals import ADDRESSES, CTAS, Proposals, tensors_of
 from tilewright.cli.rounding import ODD, RoundedSizes
 from tilewright.errors import SimulationError, TilewrightError
-from tilewright.explain import Finding
+from tilewright.explain import WAITING, Finding
 from tilewright.host import Limits
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_guards import (
@@ -53,6 +53,7 @@ from tilewright.load.cu_guards import (
     is_count,
     kernel_nodes,
     lets_in,
+    only_reads,
 )
 from tilewright.load.cu_launcher import launcher
 from tilewright.load.cu_tree import bare
@@ -156,7 +157,7 @@ def _with_ways(proposals: Proposals, *, in_branches: bool = False) -> list[Launc
         options = proposals.options.joined(lacks.proposed())
         choices = {name: choice_of(proposals.module.texts, name) for name in options.sizes}
         chosen = {name: choice for name, choice in choices.items() if choice is not None}
-        options = replace(options, sizes={**options.sizes, **chosen})
+        options = replace(options, sizes=proposals.in_multiples({**options.sizes, **chosen}))
         proposals = replace(proposals, options=options, of_grid=proposals.of_grid | lacks.of_grid,
                             of_block=proposals.of_block | lacks.of_block,
                             of_shared=proposals.of_shared | lacks.of_shared).with_a_grid().possible()  # fmt: skip
@@ -592,7 +593,7 @@ class _Sized:
     def _uneven_sizes(self) -> dict[str, int]:
         """Sizes that decide on no CTA, as no multiples of a warp's lanes, where these meet and nothing divides them."""
         proposals, texts = self.proposals, self.proposals.module.texts
-        if has_vectors(texts) or not any(map(_MEET.search, texts)):
+        if has_vectors(texts) or not meets(texts):
             return {}
         kept = proposals.of_launch | self.multiples.keys()
         is_shared_out = RoundedSizes(proposals).is_shared_out
@@ -645,8 +646,10 @@ class _Sized:
 
     def _filled(self, launch: Launched) -> Launched:
         kernel, proposed = kernel_of(self.proposals.module, launch.request), self.proposals.names_of(launch)
+        texts, title = self.proposals.module.texts, launch.request.kernel or ""
         read = {param.name for param in kernel.written if param.name in proposed and (param.fields or (
-                param.element in INTEGERS and "const" in param.type.partition("*")[0]))}  # fmt: skip
+                param.element in INTEGERS and ("const" in param.type.partition("*")[0]
+                                               or only_reads(texts, title, param.name))))}  # fmt: skip
         args = (spec.filled(lambda fill: self.fill if fill in NUMBERS else fill) if spec.name in read else spec
                 for spec in launch.request.args)  # fmt: skip
         return replace(launch, request=replace(launch.request, args=tuple(args)))
@@ -701,6 +704,11 @@ def _integers(args: Iterable[ArgumentSpec]) -> Iterator[int]:
             yield int(number)
 
 
+def meets(texts: Sequence[str]) -> bool:
+    """Do threads or lanes of the texts' kernels meet?"""
+    return any(map(_MEET.search, texts))
+
+
 def _names_of_integers(kernel: LoadedKernel) -> Iterator[str]:
     """What the whole numbers among a kernel's parameters are called, and in structures."""
     for param in kernel.written:
@@ -716,8 +724,10 @@ def _kind(launch: Launched, name: str) -> str:
 
 
 def _is_before(error: SimulationError) -> bool:
-    """Does it tell of nothing but accesses in front of arrays, which no room makes right?"""
-    return all(finding.kind == "bounds" and finding.numbers.get("last", 0) < 0 for finding in error.findings)
+    """Does it tell of nothing but accesses in front of arrays, which no room makes right, or of threads that wait?"""
+    return error.kind in WAITING or all(
+        finding.kind == "bounds" and finding.numbers.get("last", 0) < 0 for finding in error.findings
+    )
 
 
 def _is_cut(word: str, text: str) -> bool:

@@ -26,6 +26,7 @@ _VECTORS = re.compile(r"\b(?:u?(?:char|short|int|long)[248]|float[24]|double2|(?
 _IN_VECTORS = re.compile(rf"{_VECTORS.pattern}|/\s*[48]\b")
 _LARGEST = re.compile(r"\bU?INT(?:32)?_MAX\b|\b2147483647\b|0x7fffffff|32BitIndex|numeric_limits<\s*u?int", re.I)
 _DEPTH = 3  # of functions and macros that call each other
+MOST_MULTIPLE = 1024  # that a size is asked to be one of
 MOST_PARTS = 8  # of a row, where its size is divided by as many
 
 
@@ -114,11 +115,27 @@ def compares_neighbours(text: str, name: str) -> bool:
 
 def asks_for_multiples(texts: Sequence[str], name: str) -> bool:
     """Do texts ask whether a size, or what they call it, ``n = x.size(0)``, is a multiple of something?"""
-    called = rf"\b(\w+)\s*=\s*(?:\(\w+\)|static_cast<\w+>\(|\w+\()?\s*{re.escape(name)}\s*\)?\s*[;,]"
-    names = dict.fromkeys([name, *(word for text in texts for word in re.findall(called, text))])
-    words = "|".join(map(re.escape, names))
+    words = "|".join(map(re.escape, _called(texts, name)))
     asks = re.compile(rf"(?<![\w.])(?:{words})\s*\)?\s*%\s*\w+\s*\)?\s*[!=]=\s*0|!\s*\(\s*(?:{words})\s*%")
     return any(map(asks.search, texts))
+
+
+def _called(texts: Sequence[str], name: str) -> list[str]:
+    """What texts call a size: by its name, and by others that it is put into, ``n = x.size(0)``."""
+    called = rf"\b(\w+)\s*=\s*(?:\(\w+\)|static_cast<\w+>\(|\w+\()?\s*{re.escape(name)}\s*\)?\s*[;,]"
+    return list(dict.fromkeys([name, *(word for text in texts for word in re.findall(called, text))]))
+
+
+def multiple_of(texts: Sequence[str], name: str) -> int:
+    """The constant of which texts ask a size to be a multiple, ``assert(n % 128 == 0)``; 1 where they ask for none."""
+    names = "|".join(map(re.escape, _called(texts, name)))
+    size = rf"(?<![\w.>])(?:{names})\s*\)?\s*%\s*(\w+)\s*\)?\s*==\s*0"
+    asks = re.compile(rf"(?:ASSERT|CHECK|assert)\w*\s*\([^;]*?{size}")
+    words = {word for text in texts if "%" in text for word in asks.findall(text)}
+    said = {word: re.search(rf"\b{word}\s*=\s*(\d+)\s*;", "\n".join(texts)) for word in words}
+    constants = [int(match[1] if match is not None else word) for word, match in said.items()
+                 if word.isdecimal() or match is not None]  # fmt: skip
+    return lcm(*constants) if all(0 < constant <= MOST_MULTIPLE for constant in constants) else 1
 
 
 def asks_for_32_bits(texts: Sequence[str]) -> bool:
@@ -151,6 +168,17 @@ def first_of(texts: Sequence[str], name: str) -> int | None:
     asked = rf"\b{word}\s*\[[^;{{}}]*?\]\s*[!=]=\s*(-\d+)|\batomicCAS\s*\(\s*&?\s*{word}\b[^,;]*,\s*(-\d+)"
     numbers = [int(first or then) for text in texts if name in text for first, then in re.findall(asked, text)]
     return numbers[0] if numbers else None
+
+
+def only_reads(texts: Sequence[str], kernel: str, name: str) -> bool:
+    """Does a kernel take elements of an array, ``a[i]``, and do nothing else with it?"""
+    word = rf"(?<![\w.]){re.escape(name)}\b"
+    place = r"\[(?:[^\[\];]|\[[^\[\]]*\])*\]"
+    changes = r"(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)"
+    sets = re.compile(rf"(?:&|\+\+|--)\s*{word}|{word}\s*{place}\s*{changes}|{word}(?!\s*\[)")
+    bodies = [tree.of(body) for tree, node in kernel_nodes(texts, bare(kernel))
+              if (body := node.child_by_field_name("body")) is not None]  # fmt: skip
+    return any(re.search(word, text) for text in bodies) and not any(map(sets.search, bodies))
 
 
 def is_count(text: str, name: str) -> bool:

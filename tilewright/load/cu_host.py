@@ -64,6 +64,7 @@ _ATTRIBUTES: Mapping[str, Number] = {  # of cudaDeviceGetAttribute
     "cudaDevAttrMaxThreadsPerBlock": 1024, "cudaDevAttrMaxSharedMemoryPerBlock": 48 << 10,
     "cudaDevAttrMaxSharedMemoryPerBlockOptin": ARCHS["sm_90"].shared_bytes, "cudaDevAttrCooperativeLaunch": 1,
 }  # fmt: skip
+_LONG = 4000  # letters of an expression that conditions make
 _DEPTH = 6  # of functions that call each other on the way to a launch
 _OF_MAIN: Mapping[str, Number] = {"argc": 1}
 
@@ -463,24 +464,23 @@ class Host:
             found[name] = re.sub(itself, f"({found.get(name, name)})".replace("\\", ""), tree.of(right))
 
     def _either(self, node: Node, name: str, found: Mapping[str, str | Number]) -> str | None:
-        """What a name is behind ``if (n > 8) n = 8;``, by the condition; None where a loop has that, or it is new."""
+        """What a name is behind ``if (n > 8) n = 8; else if (n < 2) n = 2;``, by the conditions; None where a loop has
+        that, or it is new.
+        """
         outer = [entry for entry in outwards(node) if entry.id not in self.around_node]
         choices = [entry for entry in outer if entry.type == "if_statement"]
         right = node.child_by_field_name("right")
         is_set = right is not None and self.tree.of(node.child_by_field_name("operator") or node) == "="
-        if (
-            not is_set
-            or right is None
-            or name not in found
-            or len(choices) != 1
-            or {each.type for each in outer} & {*_REPEATED}
-        ):
+        is_repeated = {entry.type for entry in outer} & {*_REPEATED}
+        if not is_set or right is None or name not in found or not choices or is_repeated:
             return None
-        condition, then = (choices[0].child_by_field_name(part) for part in ("condition", "consequence"))
         before, itself = f"({found[name]})".replace("\\", ""), rf"(?<![\w.]){re.escape(name)}\b"
-        words = [re.sub(itself, before, self.tree.of(part)) for part in (condition, right) if part is not None]
-        ways = [*words[1:], before] if then in outer else [before, *words[1:]]
-        return f"({words[0]} ? {ways[0]} : {ways[1]})"
+        asked = list[str]()
+        for choice in choices:
+            condition, then = (choice.child_by_field_name(part) for part in ("condition", "consequence"))
+            asked.append(f"{'!' * (then not in outer)}{self.tree.of(condition) if condition is not None else ''}")
+        words = [re.sub(itself, before, text) for text in ("&&".join(asked), self.tree.of(right))]
+        return f"(({words[0]}) ? {words[1]} : {before})" if len(before) < _LONG else None
 
     def _members(self, node: Node, declarator: Node) -> dict[str, str]:
         """The members of a variable that is a structure of the texts, as its declaration sets them."""

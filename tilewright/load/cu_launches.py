@@ -202,7 +202,7 @@ def _of_macros(tree: Tree, macros: _Launchers, depth: int) -> Iterator[tuple[Nod
                 kernel, values = with_choices(each.kernel, inner, at, macros.every), _values_before(at, inner)
                 numbers = {name: value for name, value in values.items() if value.isdecimal()}
                 words, handed = (tuple(with_values(word, values) for word in each_of)
-                                 for each_of in (each.words, each.arguments))  # fmt: skip
+                                 for each_of in (_declared_in(inner, at, each), each.arguments))  # fmt: skip
                 kernel = with_values(kernel, numbers) if "<" in kernel else kernel
                 yield node, replace(each, line=line, kernel=kernel, words=words, arguments=handed)
 
@@ -220,6 +220,15 @@ def _values_before(node: Node, tree: Tree) -> dict[str, str]:
         made = f"{tree.of(kind)}{text}" if kind is not None and value.type == "argument_list" else f"({text})"
         values[tree.of(name)] = str(number) if isinstance(number, int) and number >= 0 else made
     return values
+
+
+def _declared_in(inner: Tree, at: Node, launch: HostLaunch) -> tuple[str, ...]:
+    """Grid, block and shared memory of a launch of a macro, without the names that the macro itself declares."""
+    local = {name: word for name, word in Host(inner, at, (), {}, {}).local.items() if isinstance(word, str)}
+    plain = {name: f"({word})" for name, word in local.items() if name.isidentifier() and word[:4] != "dim3"}
+    places = [f"{launch.config}.{name}" for name in _FIELDS[:3]]
+    words = launch.words or (tuple(places) if launch.config and places[0] in local else ())
+    return tuple(with_values(local.get(word, word), plain) for word in words)
 
 
 def _arguments_of(tree: Tree, node: Node, start: int, stop: int) -> list[str]:

@@ -58,7 +58,7 @@ _LIMITS = {"INT_MAX": 2**31 - 1, "INT_MIN": -(2**31), "UINT_MAX": 2**32 - 1, "RA
            "M_PI": math.pi}  # fmt: skip
 _ARRAY = re.compile(r"([^\[]*)((?:\[[^\[\]]*\])+)")
 _ROUNDS = re.compile(r"\w*?(?:ceil_?div|div_?(?:round_?)?up|cdiv|(?P<up>round_?up|align_?up))\w*", re.IGNORECASE)
-_OF_TENSOR = re.compile(r"\w+\.size\(\d+\)")
+_OF_TENSOR = re.compile(r"\w+\.(?:size|stride)\(\d+\)")
 _OF_POINTEE = re.compile(r"\w+(?:->\w+)+(?:\[\w+\])?|[^\W\d]\w*\.[^\W\d]\w*")
 _AXIS = re.compile(r"(\w+)\.([xyz])")
 _VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|u?longlong|float|double)([1-4])")

@@ -67,7 +67,11 @@ class Tensors:
         if (equal := self.equal.get(re.sub(r"\s", "", word))) is not None:
             return equal
         asked = _ASKED.fullmatch(re.sub(r"\s", "", word))
-        if asked is None or (is_name(word) and self.made(asked[1]) is None and self._same_as(asked[1]) == asked[1]):
+        is_stride = asked is not None and asked[2] == "stride"
+        if asked is None or (is_name(word) and not is_stride and self.made(asked[1]) is None
+                             and self._same_as(asked[1]) == asked[1]):  # fmt: skip
+            return None
+        if is_stride and self._has_more(asked[1]):
             return None
         tensor, what, place = (asked[1], asked[2], asked[3]) if asked[1] else (asked[4], "size", asked[5])
         shape = self.shape(tensor)
@@ -172,6 +176,16 @@ class Tensors:
             return False
         whole = rf"\b{re.escape(root)}\s*(?:\.|->)\s*(?:n(?:umel|element)\s*\(|sizes\s*\(|\w*accessor)"
         return re.search(whole, self.text) is None
+
+    def _has_more(self, tensor: str) -> bool:
+        """Has a tensor that the function is handed more extents than it asks for: does it ask for the last one's
+        stride? Then its strides are numbers of their own.
+        """
+        root = self._same_as(tensor)
+        if root != tensor or self.made(root) is not None or self._checked_rank(root) is not None:
+            return False
+        strides = re.findall(rf"\b{re.escape(root)}\s*(?:\.|->)\s*stride\s*\(\s*(\d+)\s*\)", self.text)
+        return any(int(place) + 1 >= self._rank(root) for place in strides)
 
     def _checked_rank(self, tensor: str) -> int | None:
         """How many extents a tensor has, as the function checks it."""

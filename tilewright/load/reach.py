@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine.device import Events
+from tilewright.sim.machine.device import Events, Everyone
+from tilewright.sim.machine.places import WINDOW_BITS
 
 if TYPE_CHECKING:
     from tilewright.sim import Program
     from tilewright.sim.machine.event import AccessEvent, Hook
+    from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.sites import Site
 
 
@@ -44,7 +46,18 @@ class MemoryReach(Events):
 
     def subscribe(self, program: Program) -> None:
         """Hear of the runs of a program."""
-        program.compiled.subscribe(self)
+        compiled = program.compiled
+        compiled.subscribe(self)
+        compiled.everyone = Everyone([*compiled.everyone.checks, self])
+
+    def issued(self, operation: Operation) -> None:
+        """What an asynchronous unit touches for a thread is reached, too."""
+        for access in operation.touched if self.space == "global" else ():
+            for window, there in access.windows() if access.space == "global" else ():
+                place = operation.issuers.wave.run.places.globals[window]
+                if there.any():
+                    offsets = (access.at & (1 << WINDOW_BITS) - 1)[there] - place.start
+                    self.ends[place.name] = max(self.ends.get(place.name, 0), int(offsets.max()) + access.width)
 
     def watch(self, site: Site) -> Hook | None:
         """Looks how far the site goes."""
