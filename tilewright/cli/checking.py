@@ -616,13 +616,9 @@ class LaunchCheck:
         least, about = profile_loaded(*launch), estimate_loaded(*launch)
         if not self.quiet:
             say(f"{least}\n\n{about}")
-        times = {
-            "gpu": about.gpu,
-            "figures": "measured" if about.measured else "of documents",
-            "least_s": least.bound,
-            "bound_by": least.unit,
-        }
-        return replace(verdict, times={**times, "about_s": about.seconds, "why": about.why})
+        times = {"gpu": about.gpu, "figures": "measured" if about.measured else "of documents", "least_s": least.bound,
+                 "bound_by": least.unit, "about_s": about.seconds, "why": about.why}  # fmt: skip
+        return replace(verdict, times=times)
 
     def _hand_on(self, ended: _Ended) -> None:
         kernel, began = ended.kernel, ended.began
