@@ -317,7 +317,7 @@ def check_sizes(module: LoadedModule, file: Path, sizes: Mapping[str, Number]) -
     """Raises ArgumentError for a size of what the host code has no name for."""
     words = {word for text in module.texts for word in re.findall(r"[^\W\d]\w*", text)} if sizes else set()
     for name, size in sizes.items():
-        if not words.issuperset(re.findall(r"[^\W\d]\w*", _OF_TENSOR.sub("", name))):
+        if not words.issuperset(re.split(r"\.|->|::", re.sub(r"\[\w+\]", "", _OF_TENSOR.sub("", name)))):
             every = dict.fromkeys(chain(*(shape.sizes for shape in launches_of(module, None, {}))))
             there = choices(name, every) or "NAME=1024, a name of its host code"
             raise ArgumentError(f"{file.name} has no name {name!r}", given=f"--size {name}={size}",

@@ -613,7 +613,7 @@ def matched(kinds: Sequence[str], types: Sequence[str]) -> dict[str, str]:
     """What some types make of those that a function takes.
 
     >>> matched(["const T*", "Op<kind, U>"], ["float*", "Op<MAX, int>"])
-    {'T': 'float', 'Op<kind,U>': 'Op<MAX, int>', 'kind': 'MAX', 'U': 'int'}
+    {'kind': 'MAX', 'U': 'int', 'T': 'float', 'Op<kind,U>': 'Op<MAX, int>'}
     """
     match = dict[str, str]()
     for kind, of_argument in zip(kinds, types, strict=False):
