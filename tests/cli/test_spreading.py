@@ -29,6 +29,18 @@ void host(const char* x, char* y, int n, int rows, long nb0, long nb1, long mb0,
     scaled<<<rows, 128>>>(x, y, n, nb0, nb1, mb0, mb1);
 }
 """
+IN_A_LOOP = """
+__global__ void sums(const float* x, float* y, int nb1, int nb2, int many) {
+    const float* from = (const float*)((const char*)x + blockIdx.x * nb2) + blockIdx.y * 64;
+    float* to = (float*)((char*)y + blockIdx.x * nb2) + blockIdx.y * 64;
+    int i = threadIdx.x, stride = nb1 / sizeof(float);
+    float sum = 0;
+    for (int row = 0; row < many; row++) to[row * stride + TO] = sum += from[row * stride + i];
+}
+void host(const float* x, float* y, int nb1, int nb2, int many, int blocks, int width) {
+    sums<<<dim3(blocks, width / 64), 64>>>(x, y, nb1, nb2, many);
+}
+"""
 FIELDS = """
 struct Params { const float* x; float* y; int n, rows; long x_row, y_row; };
 __global__ void scaled(Params p) {
@@ -52,14 +64,14 @@ def verdict(text: str, tmp_path: Path) -> dict[str, Any]:
     return only
 
 
-@pytest.mark.parametrize("text", [PLAIN, BYTES, FIELDS], ids=["plain", "bytes", "fields"])
+@pytest.mark.parametrize("text", [PLAIN, BYTES, IN_A_LOOP, FIELDS], ids=["plain", "bytes", "in a loop", "fields"])
 def test_rows_do_not_meet(text: str, tmp_path: Path) -> None:
     found = verdict(text.replace("TO", "i"), tmp_path)
 
     assert found["status"] == "clean", found
 
 
-@pytest.mark.parametrize("text", [PLAIN, FIELDS], ids=["plain", "fields"])
+@pytest.mark.parametrize("text", [PLAIN, IN_A_LOOP, FIELDS], ids=["plain", "in a loop", "fields"])
 def test_threads_of_a_row_that_write_to_one_place_are_told(text: str, tmp_path: Path) -> None:
     found = verdict(text.replace("TO", "i / 2"), tmp_path)
 

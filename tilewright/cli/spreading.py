@@ -93,7 +93,8 @@ def spread(
                default=1)  # fmt: skip
     request = launched(options).request if between else None
     threads, ctas = (prod(request.block or (1,)), max(request.grid or (1,))) if request is not None else (1, 1)
-    for knob, value in _apart(between, strides, most, threads, ctas).items():
+    passed = (value for knob, value in values.items() if knob not in between and read.get(knob))
+    for knob, value in _apart(between, strides, most, threads, max(ctas, *passed, 1)).items():
         options = knob.turned(options, value)
     return options
 
@@ -122,10 +123,10 @@ def _short(kernel: LoadedKernel, launch: Launched) -> list[object]:
 
 
 def _apart(
-    between: Mapping[_Knob, set[ParameterPlace]], strides: Strides, most: int, threads: int, ctas: int
+    between: Mapping[_Knob, set[ParameterPlace]], strides: Strides, most: int, threads: int, turns: int
 ) -> dict[_Knob, int]:
     """Values of strides. Those that lead to the same addresses are each the room of all rows of the one before: of as
-    many as the largest of the other numbers, ``most``, else as CTAs are along an axis.
+    many as the largest of the other numbers, ``most``, else as there are CTAs along an axis, or turns of a loop.
     """
     levels = dict[_Knob, int]()
     for knob, places in between.items():
@@ -134,9 +135,9 @@ def _apart(
         levels[knob] = next(level for level in range(len(taken) + 1) if level not in taken)
     top = max(levels.values(), default=0)
     rooms = [1 << (extent - 1).bit_length() for extent in (max(most, threads), most)]
-    few = 1 << max(FEW_ROWS, ctas - 1).bit_length()
-    for room, rows in (*zip(rooms, rooms, strict=True), *((room, few) for room in rooms)):
-        for unit in UNITS:
+    few = 1 << max(FEW_ROWS, turns - 1).bit_length()
+    for unit in UNITS:
+        for room, rows in (*zip(rooms, rooms, strict=True), *((room, few) for room in rooms)):
             if unit * room * rows ** (top + 1) <= ROOM:
                 return {knob: unit * room * rows**level for knob, level in levels.items()}
     return {}

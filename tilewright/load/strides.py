@@ -21,6 +21,7 @@ LINEAR = (
     | dict.fromkeys(("add", "sub", "mul", "mul24"), 2)
     | dict.fromkeys(("mad", "mad24"), 3)
 )
+MOST_SHIFT = 4  # to the right, of bytes between elements of up to 16: so many elements
 OF_TABLES = {"local", "param"}  # memories of small arrays, as those in structures
 OF_ELEMENTS = {"", "global"}  # memories of arrays; an address without a word for its memory is as good as one of these
 
@@ -110,7 +111,8 @@ class _Flow:
                 space = step.space.partition("::")[0]
                 self.addresses |= {(register, space) for register in _registers((operand.base,))}
                 self.asked |= set(_registers(operand.more))
-        many = LINEAR.get(step.opcode, 0)
+        is_bytes = step.opcode == "shr" and isinstance(operands[-1], Immediate) and operands[-1].value <= MOST_SHIFT
+        many = 1 if is_bytes else LINEAR.get(step.opcode, 0)
         for source in _registers(operands[:many]):
             self._leads[source] |= set(_registers(result))
         self.asked |= set(_registers(operands[many:] if many else step.operands))
