@@ -34,7 +34,7 @@ from tilewright.cli.argument_spec import (
     Value,
 )
 from tilewright.cli.arguments import Request, arguments_of, example, for_number, is_texture, kernel_of, texture
-from tilewright.cli.members import members_lacking, members_unsaid
+from tilewright.cli.members import INTEGERS, members_lacking, members_unsaid
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, SimulationError, Span, TilewrightError, choices
 from tilewright.explain import Finding
@@ -76,7 +76,6 @@ _OF_GROUPS = re.compile(r"^(?:n|num)?_?groups?$", re.IGNORECASE)
 GROUPS = 4  # into which other sizes are divided
 FEW_NAMES = 6  # of parameters that are told with their types
 FEW = 32  # elements of an array in which integers of another one are no places
-INTEGERS = ("int32", "uint32", "int64", "uint64")
 MOST_ELEMENTS = 1 << 24  # of an array that is suggested
 
 

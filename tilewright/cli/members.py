@@ -8,7 +8,7 @@ from tilewright.load.cu_host import Host
 from tilewright.load.cu_numbers import is_name
 from tilewright.load.declared import Parameter
 
-WHOLE = ("int32", "uint32", "int64", "uint64")
+INTEGERS = ("int32", "uint32", "int64", "uint64")
 
 
 def members_lacking(param: Parameter, word: str, host: Host | None) -> set[str]:
@@ -17,7 +17,7 @@ def members_lacking(param: Parameter, word: str, host: Host | None) -> set[str]:
         return set()
     numbers, words = replace(host.numbers, lacks=set()), host.members(word)
     for member in param.fields:
-        if member.kind in WHOLE and member.name in words:
+        if member.kind in INTEGERS and member.name in words:
             numbers.of(words[member.name])
     return set(filter(is_name, numbers.lacks))
 
@@ -26,4 +26,4 @@ def members_unsaid(param: Parameter, word: str, host: Host | None) -> set[str]:
     """The whole numbers of a structure of which host code says nothing, as another function of it hands them on."""
     if host is None or not word.isidentifier() or host.members(word):
         return set()
-    return {f"{word}.{member.name}" for member in param.fields if member.kind in WHOLE and not member.count}
+    return {f"{word}.{member.name}" for member in param.fields if member.kind in INTEGERS and not member.count}

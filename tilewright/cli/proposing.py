@@ -26,15 +26,9 @@ from tilewright.cli.argument_spec import FILLS, ZEROS, ArgumentSpec, ArraySpec, 
 from tilewright.cli.arguments import Request, arguments_of, kernel_of
 from tilewright.cli.branching import in_other_branches
 from tilewright.cli.clock import KernelClock
-from tilewright.cli.launching import (
-    INTEGERS,
-    Launched,
-    check_sizes,
-    kernels_asked_for,
-    launches_of,
-    launches_said,
-)
+from tilewright.cli.launching import Launched, check_sizes, kernels_asked_for, launches_of, launches_said
 from tilewright.cli.lengths import ReachedArray, Sizes, lengths_held
+from tilewright.cli.members import INTEGERS
 from tilewright.cli.proposals import ADDRESSES, CTAS, Proposals, tensors_of
 from tilewright.cli.rounding import ODD, RoundedSizes
 from tilewright.errors import SimulationError, TilewrightError
