@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +108,13 @@ int main() {{
 
     assert said.exit_code == 0
     assert f"the smallest launch that does: {chosen} for n = {n}" in said.output
+
+
+def test_a_kernel_that_was_looked_at_goes_with_its_module() -> None:
+    kernel = loaded()
+    coverage_of((kernel, [*arrays(64)], {"grid": 1, "block": 64}))
+    gone = weakref.ref(kernel)
+
+    del kernel
+    gc.collect()
+    assert gone() is None

@@ -13,7 +13,6 @@ from functools import partial
 from math import gcd
 from time import monotonic
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -185,9 +184,6 @@ class _Watched:
         return Coverage(frozenset(self.reached), tuple(marks.blocks), tuple(marks.turns), dict(reach.ends), places)
 
 
-_LOOKS: WeakKeyDictionary[LoadedKernel, _Looks] = WeakKeyDictionary()
-
-
 def coverage_of(
     launch: Launch, limits: Limits | None = None, spares: Callable[[SimulationError], bool] = lambda error: False
 ) -> Coverage:
@@ -195,9 +191,9 @@ def coverage_of(
     stay as they are. limits: of the run. Raises what the run raises, but errors that are spared.
     """
     kernel, args, shape = launch
-    looks = _LOOKS.get(kernel)
+    looks: _Looks | None = kernel.looks
     if looks is None or looks.written is not kernel.written:
-        looks = _LOOKS[kernel] = _Looks(kernel)
+        looks = kernel.looks = _Looks(kernel)
     watched = list[_Watched]()
     variables = variables_of(kernel)
     try:

@@ -235,6 +235,7 @@ class LoadedKernel:
         self.written = tuple(written) if len(written) == len(own) else own
         self._programs: dict[object, tuple[Lowered, Program]] = {}
         self._change: Callable[[Kernel], Kernel] | None = None
+        self.looks: Any = None  # of `tilewright.small`: what it has made of the kernel
 
     def __repr__(self) -> str:
         return f"<LoadedKernel: {self.title}, of {', '.join(self.parameters) or 'no parameters'}>"
